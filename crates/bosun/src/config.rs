@@ -22,7 +22,7 @@ pub(crate) struct Config {
     /// Address and port; port 0 takes a free one, and other addresses than loopback need `auth`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
-    /// Directory of the store; made where it does not exist
+    /// Directory of the store; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "./data")]
     pub(crate) data: PathBuf,
     /// Directory of agents, models and tools as YAML; may be given several times
@@ -31,16 +31,16 @@ pub(crate) struct Config {
     /// Directory of secrets, as NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR", default_value = "./secrets")]
     pub(crate) secrets: PathBuf,
-    /// File of keys: who may use the server; without it, everybody on this machine may do everything
+    /// File of keys; without it, every client on this machine may do everything
     #[arg(long, value_name = "FILE")]
     pub(crate) auth: Option<PathBuf>,
-    /// Name under which clients may ask for the server, beside its addresses; may be given several times
+    /// Host name that clients may use, in addition to the server's addresses; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
     /// Private host, HOST:PORT or network that models stored by clients may call; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) allow_private: Vec<Exception>,
-    /// Log on standard error as text, or as json for machines; RUST_LOG says how much
+    /// Log format on standard error: text, or json for machines; RUST_LOG sets the level
     #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,
 
@@ -56,21 +56,21 @@ pub(crate) struct Config {
     /// Tool calls of one query
     #[arg(long, value_name = "NUMBER", default_value_t = 10, help_heading = "Limits")]
     max_tool_calls: u32,
-    /// Tokens of one query, over all its turns; without it, as many as it takes
+    /// Tokens of one query, over all its turns; without it, unlimited
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     max_tokens: Option<u64>,
     /// How long a query is kept after it has ended
     #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = duration, help_heading = "Limits")]
     ttl: Duration,
-    /// Queries that run at the same time; the others wait their turn
+    /// Queries that run at the same time; the others are queued
     #[arg(long, value_name = "NUMBER", default_value_t = 256, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     max_running: usize,
-    /// Queries that wait their turn; when there are more, new ones are refused for the moment
+    /// Queries in the queue; when it is full, new ones are refused for the moment
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     max_queued: usize,
-    /// Percentage of what runs, and of what waits its turn, that one namespace may take of what the others leave it
+    /// Percentage of running and of queued queries that one namespace may take of what the others leave
     #[arg(long, value_name = "PERCENT", default_value_t = 90, help_heading = "Limits",
         value_parser = clap::value_parser!(u8).range(1..=100))]
     namespace_share: u8,
@@ -83,16 +83,16 @@ pub(crate) struct Config {
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set,
         help_heading = "Audit")]
     audit: bool,
-    /// What the audit log says about the arguments of calls beside their hash: redacted, full, or hash for nothing
+    /// What the audit log stores of the arguments of calls: redacted, full, or only their hash
     #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = "Audit")]
     audit_arguments: AuditedArguments,
-    /// File of the keys that the audit log is sealed with; audit.key beside the store without it
+    /// File of the keys that seal the audit log; if unset, audit.key next to the store
     #[arg(long, value_name = "FILE", help_heading = "Audit")]
     audit_key_file: Option<PathBuf>,
-    /// File to which the ends of the audit log are added every minute; audit.heads beside the store without it
+    /// File that the heads of the audit log are appended to every minute; if unset, audit.heads next to the store
     #[arg(long, value_name = "FILE", help_heading = "Audit")]
     audit_heads_file: Option<PathBuf>,
-    /// How long the audit log keeps its records; for ever without it
+    /// Retention of audit records; forever without it
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Audit")]
     audit_retention: Option<Duration>,
 

@@ -33,7 +33,7 @@ struct Arguments {
 pub fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
-        // Whoever reads our output has seen enough: what `head` does is no failure.
+        // The reader of our output has closed the pipe, as `head` does: not a failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let style = anstyle::AnsiColor::Red.on_default().bold();

@@ -261,10 +261,10 @@ fn resolve(matches: &ArgMatches, settings: &[Setting], file: &Path, found: &Foun
 /// The default file, every setting with its description: the manual.
 pub(crate) fn default_file(settings: &[Setting]) -> String {
     let mut text = String::from(
-        "# The settings of `bosun serve`, with their defaults. Take the `#` away from a line to change it.\n\
+        "# The settings of `bosun serve`, with their defaults. Remove the `#` of a line to change it.\n\
          #\n\
-         # Each may also stand in the environment (`BOSUN_QUERY_TIMEOUT=1m`), which goes before this file, and on the\n\
-         # command line (`--query-timeout 1m`), which goes before both. `bosun config` shows what is in force, and why.\n",
+         # Each can also be set in the environment (`BOSUN_QUERY_TIMEOUT=1m`), which overrides this file, and on the\n\
+         # command line (`--query-timeout 1m`), which overrides both. `bosun config` shows what is in force, and why.\n",
     );
     let mut section: Option<&str> = None;
     for setting in settings {

@@ -175,7 +175,7 @@ pub fn play(script: &Script, api: Api, body: &[u8], earlier: impl FnOnce() -> u3
     }
 }
 
-/// The same as a service, for whoever has a server of their own. It keeps nothing of what it is asked.
+/// The same as a service, for tests with a server of their own. It records no requests.
 pub fn router(plays: Plays) -> Router {
     Router::new().fallback(answer).with_state(Arc::new(Shared::new(plays, false)))
 }
@@ -207,7 +207,7 @@ pub struct StandIn {
 #[derive(Debug)]
 struct Shared {
     repertoire: Mutex<Repertoire>,
-    /// `None` if nobody will look.
+    /// `None` if requests are not recorded.
     recorded: Option<Mutex<Vec<Recorded>>>,
     arrived: Notify,
 }

@@ -103,7 +103,7 @@ fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Sour
 fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
     const KNOWN: &str = "write `builtin`, or for what a Tool manifest declares its type, or `custom`";
     let kind = fields.required_text("type", KNOWN);
-    // Whoever chooses by labels names no tool; that this is not served is all there is to say.
+    // A selection by labels names no tool; it is reported only that this is not served.
     let name = if fields.has("labelSelector") {
         fields.text("name")
     } else {

@@ -1,7 +1,7 @@
 //! Agents, models, tools and the rest of ARK's kinds, in ARK's words: as YAML files, or sent by clients.
 //!
 //! [`load`] reads whole directories and either understands all of it or says everything that is
-//! wrong, each fault with its file, line and column. A field that nobody reads is a fault: to ignore
+//! wrong, each fault with its file, line and column. An unknown field is a fault: to ignore
 //! one would be to run something else than what was written. Secrets are not read here, only named.
 //! What clients store is read by the same code, through a [`Library`]; there, unknown fields are warned
 //! about and references may lead nowhere yet.

@@ -2,7 +2,7 @@
 //!
 //! A prompt with parameters is a template, and each of its names needs one of them; a prompt without any
 //! is text, braces and all. A parameter is a text, an entry of a config map, or a parameter of the query.
-//! It is never a secret: what stands in a prompt is read by the model, and by whoever runs it.
+//! It is never a secret: a prompt is read by the model, and by the operator of its API.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! All of ARK's types are read and checked, and `external`, which is ours: a tool of the catalogue that
 //! clients run. Of those that run inside, this version runs `builtin`; a call of another fails with
-//! `no_runner`, and whoever selects one is warned.
+//! `no_runner`, and a selection of one is warned about.
 
 use bosun_core::{
     Binding, Namespace, Tool, schema,

@@ -17,10 +17,10 @@ use tower::Service;
 
 use super::{BoxError, resolver::Resolver};
 
-/// How long a connection may take to come about, with TLS.
+/// The timeout of a connection, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the other side is probed on an idle connection, and how long what was sent may stay unacknowledged by its
-/// kernel: a server that has vanished must not hold a request until its own time is over.
+/// The keep-alive interval of an idle connection, and how long sent data may stay unacknowledged by the peer's kernel:
+/// a server that has vanished must not hold a request until its own timeout.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub(super) struct Connector(HttpsConnector<HttpConnector<Resolver>>);
 impl Connector {
     /// One that trusts the certificates of the machine, which are read only if it `is_secure`.
     pub(super) fn open(resolver: Resolver, is_secure: bool) -> Result<Self, rustls::Error> {
-        // Fails if a provider is installed already, which serves as well.
+        // Fails if a crypto provider is already installed, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = HttpsConnectorBuilder::new();
         let tls = if is_secure {

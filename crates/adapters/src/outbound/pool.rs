@@ -2,8 +2,8 @@
 //!
 //! `hyper-util` keeps the connections and speaks HTTP/2 where the server offers it. It has one HTTP/2 connection to a
 //! host, on which a server allows a limited number of streams (RFC 9113 recommends at least 100); further requests
-//! would wait for those, and a model may take minutes. So a [`Client`] is a row of pools, each with room for so many
-//! requests, and a request goes to the first that has room.
+//! would wait for those, and a model may take minutes. So a [`Client`] is a list of pools with a limited number of
+//! requests each, and a request goes to the first with a free permit.
 
 use std::{
     array,
@@ -36,17 +36,18 @@ use crate::{
     secret::binding::SecretReach,
 };
 
-/// How long an idle connection is kept.
+/// The idle timeout of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// Requests at a time on one HTTP/2 connection.
+/// The maximum number of concurrent requests on one HTTP/2 connection.
 const STREAMS: usize = 100;
-/// HTTP/2 connections to a host. What comes beyond waits for a stream there; HTTP/1.1 has no such limit.
+/// The maximum number of HTTP/2 connections to a host. Further requests wait for a stream there; HTTP/1.1 has no such
+/// limit.
 const CONNECTIONS: usize = 16;
 
 /// All connections of a server to others.
 ///
-/// Several clients, each made when it is first needed: reading the machine's certificates takes longer
-/// than starting the server, and a machine without any can still call a model next door.
+/// Several clients, each created on first use: reading the machine's certificates takes longer than starting the
+/// server, and a machine without any can still call a local model.
 #[derive(Debug, Default)]
 pub struct Pool {
     unchecked: Clients,
@@ -117,15 +118,15 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             // A proxy that has lost its server still acknowledges what is sent. On HTTP/1.1 a request that timed out
-            // takes its connection along; on HTTP/2 the next ones would go to the same.
+            // closes its connection; on HTTP/2 the next ones would use the same.
             .http2_keep_alive_interval(KEEP_ALIVE)
             .http2_keep_alive_timeout(KEEP_ALIVE);
         let row = |_| Row { client: builder.build(connector.clone()), room: Arc::new(Semaphore::new(STREAMS)) };
         Self(array::from_fn(row))
     }
 
-    /// Sends a request to the host of its URI. It is sent once, and again only if a connection that was idle turns out
-    /// to be closed before it has taken the request.
+    /// Sends a request to the host of its URI. It is sent once, and retried only if a connection that was idle turns
+    /// out to be closed before it has accepted the request.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, OutboundError> {
         let with_room = self.0.iter().find_map(|row| {
             let permit = Arc::clone(&row.room).try_acquire_owned().ok()?;
@@ -138,7 +139,7 @@ impl Client {
     }
 }
 
-/// The body of a response. Its request counts until it is read or dropped.
+/// The body of a response. Its request holds its permit until the body is read or dropped.
 #[derive(Debug)]
 pub(crate) struct Body {
     incoming: Incoming,

@@ -27,7 +27,7 @@ enum Action {
     Rotate(Rotate),
 }
 
-/// Find out whether the log is what was written
+/// Verify that the log was not tampered with
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Every record is sealed again and compared. Exit code 1 means that something is not what was written; \
@@ -39,12 +39,12 @@ struct Verify {
     /// Verify this file, which `bosun audit export` wrote, and not the store
     #[arg(long, value_name = "FILE", conflicts_with = "heads")]
     file: Option<PathBuf>,
-    /// File of ends that the server exported; beside the store without it
+    /// File of heads that the server exported; default: next to the store
     #[arg(long, value_name = "FILE")]
     heads: Option<PathBuf>,
 }
 
-/// Write all records as lines of JSON, oldest first
+/// Write all records as JSON lines, oldest first
 #[derive(Debug, clap::Args)]
 struct Export {
     #[command(flatten)]
@@ -57,7 +57,7 @@ struct Export {
     output: Option<PathBuf>,
 }
 
-/// Put a new key under the old ones; the server takes it up when it is started again
+/// Add a new key below the old ones; the server uses it after a restart
 #[derive(Debug, clap::Args)]
 struct Rotate {
     #[command(flatten)]
@@ -69,7 +69,7 @@ struct Place {
     /// Directory of the store
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
-    /// File of the log's keys; beside the store without it
+    /// File of the log's keys; default: next to the store
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
@@ -100,7 +100,7 @@ impl Verify {
         }
         let records = count(usize::try_from(verified.records).unwrap_or(usize::MAX), "record");
         let namespaces = count(usize::try_from(verified.namespaces).unwrap_or(usize::MAX), "namespace");
-        let heads = count(usize::try_from(verified.heads).unwrap_or(usize::MAX), "exported end");
+        let heads = count(usize::try_from(verified.heads).unwrap_or(usize::MAX), "exported head");
         if verified.faults.is_empty() {
             anstream::println!("{records} of {namespaces}, {heads}: ok");
             return Ok(ExitCode::SUCCESS);

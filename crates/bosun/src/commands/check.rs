@@ -31,7 +31,7 @@ pub(crate) struct Check {
     /// Files, folders, or `-` for standard input
     #[arg(required_unless_present = "data", value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
-    /// Look over the store in this directory instead
+    /// Check the store in this directory instead
     #[arg(long, value_name = "DIR", conflicts_with = "paths")]
     data: Option<PathBuf>,
     /// Print the report as JSON on standard output

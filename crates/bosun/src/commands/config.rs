@@ -13,7 +13,7 @@ use crate::{
 /// Show the settings that `bosun serve` would have, and where each comes from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// File of settings; `bosun.toml` in this directory, if it is there
+    /// File of settings; default: `bosun.toml` in this directory, if it exists
     #[arg(long = "config", value_name = "FILE", env = "BOSUN_CONFIG")]
     _file: Option<PathBuf>,
     /// Print the default file, which is the manual of all settings

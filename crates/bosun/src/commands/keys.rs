@@ -24,7 +24,7 @@ use crate::{
     config::duration,
 };
 
-/// Make, list and revoke the keys of a server.
+/// Create, list and revoke the keys of a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Keys {
     /// The file of keys
@@ -36,19 +36,19 @@ pub(crate) struct Keys {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make a key; its secret is shown once
+    /// Create a key; its secret is shown once
     Create(Create),
     /// Show all keys, without their secrets
     List(List),
-    /// Let a key open nothing any more
+    /// Revoke a key
     Revoke(Revoke),
 }
 
 #[derive(Debug, clap::Args)]
 struct Create {
-    /// What journals and audits call the key
+    /// The id of the key in journals and audit records
     id: String,
-    /// A namespace that it reaches, the first being its own; `*` for all
+    /// A namespace that it may use, the first being its own; `*` for all
     #[arg(long = "namespace", value_name = "NAME", default_value = "default", value_parser = namespace)]
     namespaces: Vec<String>,
     /// What it may do: read, run, deliver, manage, audit
@@ -57,7 +57,7 @@ struct Create {
     /// An end user for whom it may act; `*` for any
     #[arg(long, value_name = "USER")]
     may_act_for: Vec<String>,
-    /// How long it holds, for instance 2160h; without it, until it is revoked
+    /// How long it is valid, for instance 2160h; without it, until it is revoked
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     expires: Option<Duration>,
     /// Print it as JSON

@@ -32,7 +32,7 @@ const LONGEST_END: Duration = Duration::from_secs(GRACE.as_secs() + 8);
 /// Run a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// File of settings; `bosun.toml` in this directory, if it is there
+    /// File of settings; default: `bosun.toml` in this directory, if it exists
     #[arg(long = "config", value_name = "FILE", env = "BOSUN_CONFIG")]
     _file: Option<PathBuf>,
     #[command(flatten)]

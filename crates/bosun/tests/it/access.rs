@@ -1,4 +1,4 @@
-//! Keys and tokens as an operator and a client meet them: the file, the program, a running server.
+//! Keys and tokens from an operator's and a client's view: the file, the program, a running server.
 
 use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::program::{bosun, run, stderr, stdout, workspace};
 
-/// A directory with a file of keys, and what is done to it.
+/// A directory with a key file, and operations on it.
 struct Office {
     directory: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Office {
         run(bosun().arg("keys").args(arguments).arg("--auth").arg(self.file())).await
     }
 
-    /// Makes a key and gives both its halves.
+    /// Creates a key and returns both its halves.
     async fn create(&self, arguments: &[&str]) -> (String, String) {
         let output = self.keys(&[&["create", "--json"], arguments].concat()).await;
         assert!(output.status.success(), "{}", stderr(&output));
@@ -76,7 +76,7 @@ impl Server {
             // Keys, and a provider on this machine, need no certificates.
             .env("SSL_CERT_FILE", "/dev/null")
             .env("SSL_CERT_DIR", "/nowhere")
-            // Nobody listens there: whoever went by it would reach no provider.
+            // No process listens there: a request through this proxy would reach no provider.
             .env("http_proxy", "http://127.0.0.1:1")
             .env("ALL_PROXY", "http://127.0.0.1:1")
             .stdin(Stdio::piped())
@@ -97,7 +97,7 @@ impl Server {
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
     }
 
-    /// Ends it, and waits for that: the next one needs its data.
+    /// Stops it and waits for its end: the next one needs its data.
     async fn stop(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().await.unwrap().success());
@@ -121,7 +121,7 @@ namespaces = ["default"]
 "#;
 
 impl Office {
-    /// Takes the tokens that this provider has signed.
+    /// Accepts the tokens that this provider has signed.
     fn trust(&self, provider: &Provider) {
         std::fs::write(self.file(), ISSUER.replace("{url}", &provider.url)).unwrap();
         std::fs::set_permissions(self.file(), std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -129,13 +129,13 @@ impl Office {
 }
 
 fn http() -> reqwest::Client {
-    // The process has one provider of cryptography; that it has it already is fine.
+    // The process has one crypto provider; an error means that it is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_revoked_and_the_rest_of_the_file_stays() {
+async fn keys_are_created_listed_and_revoked_and_the_rest_of_the_file_stays() {
     let office = Office::new();
     let (public, secret) =
         office.create(&["ci", "--namespace", "team-a", "--right", "read", "--may-act-for", "*"]).await;
@@ -147,13 +147,13 @@ async fn keys_are_made_listed_and_revoked_and_the_rest_of_the_file_stays() {
     office.create(&["backup", "--expires", "2160h"]).await;
 
     let output = office.keys(&["create", "ci"]).await;
-    assert!(stderr(&output).contains("there is a key `ci` already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("there is already a key `ci`"), "{}", stderr(&output));
     let output = office.keys(&["revoke", "ci"]).await;
     assert!(stdout(&output).contains("key ci is revoked"), "{}", stderr(&output));
     let output = office.keys(&["revoke", "ci"]).await;
     assert!(stderr(&output).contains("has been revoked already"), "{}", stderr(&output));
-    let output = office.keys(&["revoke", "nobody"]).await;
-    assert!(stderr(&output).contains("there is no key `nobody`"), "{}", stderr(&output));
+    let output = office.keys(&["revoke", "missing"]).await;
+    assert!(stderr(&output).contains("there is no key `missing`"), "{}", stderr(&output));
 
     let listed: Value = serde_json::from_str(&stdout(&office.keys(&["list", "--json"]).await)).unwrap();
     let expected = |name: &str| listed.as_array().unwrap().iter().find(|key| key["id"] == name).unwrap().clone();
@@ -168,14 +168,14 @@ async fn keys_are_made_listed_and_revoked_and_the_rest_of_the_file_stays() {
     assert!(text.lines().count() == 2 && !text.contains("sk-ark-"), "{text}");
 }
 
-/// A server that is another user reads the file as a member of its group. If a changed file were for its owner's eyes only, a
-/// key that was revoked would stay in force.
+/// A server that runs as another user reads the file as a member of its group. If a changed file were readable by its
+/// owner only, a revoked key would stay in force.
 #[tokio::test]
 async fn a_changed_file_stays_as_readable_as_it_was() {
     let office = Office::new();
     office.create(&["ci"]).await;
     std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o640)).unwrap();
-    // Only root can give a file away.
+    // Only root can change the owner of a file.
     let given_away = std::os::unix::fs::chown(office.file(), Some(54_321), Some(54_322)).is_ok();
     let before = std::fs::metadata(office.file()).unwrap();
     assert!(office.keys(&["revoke", "ci"]).await.status.success());
@@ -251,7 +251,7 @@ async fn a_query_without_a_namespace_is_one_of_the_keys_own() {
         command.args(["query", "--agent", "math-assistant", "What is 25% of 8,432?", "--server", &server.base]);
         run(command.args(further).env("BOSUN_KEY", &secret)).await
     };
-    // The agents of the examples are in `default`, and not in the namespace that the key means.
+    // The agents of the examples are in `default`, and not in the key's own namespace.
     let refused = ask(&[]).await;
     assert!(stderr(&refused).contains("Agent 'math-assistant' not found in namespace team-a"), "{}", stderr(&refused));
     let asked = ask(&["--namespace", "default", "--name", "q", "--timeout", "20s"]).await;
@@ -269,7 +269,7 @@ async fn a_key_that_may_not_list_agents_can_talk_to_one() {
         let mut command = bosun();
         command.args(["chat", "--agent", agent, "--server", &server.base]).env("BOSUN_KEY", key);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A program that is refused reads nothing.
+        // A refused program reads nothing.
         let _ = child.stdin.take().unwrap().write_all(b"Hello\n").await;
         let output = child.wait_with_output().await.unwrap();
         (output.status.code(), stdout(&output), stderr(&output))
@@ -299,7 +299,7 @@ async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
     let mut events = events.header("authorization", &authorization).send().await.unwrap();
     assert!(events.chunk().await.unwrap().is_some(), "the stream is open");
 
-    // A file that makes no sense takes nothing away.
+    // An invalid file revokes nothing.
     let good = office.text();
     std::fs::write(office.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
     server.signal("-HUP");
@@ -315,14 +315,14 @@ async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
 }
 
 #[tokio::test]
-async fn what_becomes_of_keys_is_in_the_audit_log() {
+async fn changes_of_keys_are_in_the_audit_log() {
     let office = Office::new();
     office.create(&["ci"]).await;
     let (_, auditor) = office.create(&["auditor", "--namespace", "*", "--right", "audit"]).await;
     let server = office.serve().await;
     let authorization = format!("Bearer {auditor}");
     let mut seen = 0;
-    // Looks until the log has said what is expected of it, and nothing else.
+    // Polls until the log has exactly the expected records.
     let mut says = async |expect: &[(&str, &str)]| {
         server.signal("-HUP");
         let began = Instant::now();
@@ -355,7 +355,7 @@ async fn what_becomes_of_keys_is_in_the_audit_log() {
     assert!(of_new.contains("id = \"new\""), "{good}");
     std::fs::write(office.file(), before).unwrap();
     says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.added", "ci"), ("key.revoked", "new")]).await;
-    // Whose tokens are taken, and what they are worth, is an act as well.
+    // A change of the accepted issuers, and of their rights, is an act as well.
     let issuer = |audience: &str| {
         let text = "id = \"corp\"\nissuer = \"https://id.example.org\"\njwks = \"jwks.json\"\n";
         format!("{before}\n[[issuer]]\n{text}audience = \"{audience}\"\n")
@@ -375,7 +375,7 @@ async fn a_file_of_keys_that_others_can_change_is_refused() {
     std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o666)).unwrap();
     let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth"]).arg(office.file())).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("can be changed by others"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("can be changed by users other than its owner"), "{}", stderr(&output));
     let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth", "/nowhere/keys.toml"])).await;
     assert!(stderr(&output).contains("`bosun keys create` makes one"), "{}", stderr(&output));
 }
@@ -404,7 +404,7 @@ impl Provider {
         Self { url, keys, fetched, serving }
     }
 
-    /// Publishes a new key beside those there are.
+    /// Publishes a new key next to the existing ones.
     fn rotate(&self, id: &str) -> Ed25519KeyPair {
         let document = Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new()).unwrap();
         let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
@@ -448,7 +448,7 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
     assert_eq!(server.get("/v1/agents", &token(&first, "unknown", "bosun:read")).await.0, 401);
     assert_eq!(provider.fetched.load(Ordering::Relaxed), 2, "an unknown key is asked for");
 
-    // The next one has to wait: whoever makes up keys must not make us ask for each.
+    // The next fetch has to wait: tokens with invented keys must not cause one each.
     let second = provider.rotate("second");
     for _ in 0..3 {
         assert_eq!(server.get("/v1/agents", &token(&second, "second", "bosun:read")).await.0, 401);
@@ -460,7 +460,7 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
     assert_eq!(server.get("/v1/agents", &token(&third, "third", "bosun:read")).await.0, 200, "rotated while it runs");
 }
 
-/// Takes connections and never answers.
+/// Accepts connections and never answers.
 async fn hung_provider() -> (String, tokio::task::JoinHandle<()>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/jwks", listener.local_addr().unwrap());
@@ -480,7 +480,7 @@ async fn a_key_is_revoked_in_time_and_new_keys_are_fetched_whatever_other_provid
     let office = Office::new();
     let (_, secret) = office.create(&["ci"]).await;
     let mut text = office.text();
-    // Asked one after the other, they would take half a minute.
+    // Fetched one after the other, they would take half a minute.
     for number in 0..6 {
         let issuer =
             ISSUER.replace("\"corp\"", &format!("\"hung-{number}\"")).replace("{url}", &format!("{url}/{number}"));

@@ -1,7 +1,7 @@
-//! Every act is on record: each route that changes something, and what is done beside the server.
+//! Every act is recorded: each route that changes something, and each command outside the server.
 //!
-//! The table below says for every changing operation of `/openapi.json` what the audit log must say when it went
-//! well. An operation that the table does not have fails the test, so a new route cannot be forgotten.
+//! The table below lists for every changing operation of `/openapi.json` its audit records on success. An operation
+//! that is missing from the table fails the test, so a new route cannot be forgotten.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ metadata: {name: default}
 spec: {maxMessages: 20}
 "#;
 
-/// A server, and what its log has said so far.
+/// A server, and what its log contains so far.
 struct Log {
     server: Server,
     seen: u64,
@@ -33,8 +33,8 @@ struct Log {
 }
 
 impl Log {
-    /// Calls `operation`, which must go well, with `{…}` of its path filled in from `names`; the log of `namespace`
-    /// must say exactly `expect`, in this order.
+    /// Calls `operation`, which must succeed, with `{…}` of its path filled in from `names`; the log of `namespace`
+    /// must have exactly the records `expect`, in this order.
     async fn check(&mut self, operation: &str, names: &[&str], body: Option<Value>, expect: &[&str]) -> Value {
         self.check_in("default", operation, names, body, expect).await
     }
@@ -72,7 +72,7 @@ impl Log {
     }
 }
 
-/// What nobody outside does.
+/// Operations that no client outside calls.
 fn is_by_itself(action: &str) -> bool {
     matches!(action, "query.completed")
 }
@@ -190,7 +190,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
 }
 
 #[tokio::test]
-async fn a_backup_is_on_record_whether_or_not_a_server_runs() {
+async fn a_backup_is_recorded_whether_or_not_a_server_runs() {
     let world = World::new();
     let mut server = world.start().await;
     let recorded = async |server: &Server| {
@@ -205,13 +205,13 @@ async fn a_backup_is_on_record_whether_or_not_a_server_runs() {
     let acts = world.data().join("audit.acts");
     let is_taken = || std::fs::metadata(&acts).is_ok_and(|file| file.len() == 0);
     backup("beside").await;
-    until("the server takes the act over", is_taken).await;
+    until("the server records the act", is_taken).await;
     server.terminate();
     assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
     backup("alone").await;
     assert!(!is_taken());
     let server = world.start().await;
-    until("the next server takes the act over", is_taken).await;
+    until("the next server records the act", is_taken).await;
     let items = recorded(&server).await;
     let of = |index: usize| (items[index]["action"].as_str().unwrap(), items[index]["detail"].as_str().unwrap());
     assert_eq!(items.len(), 2, "{items:?}");

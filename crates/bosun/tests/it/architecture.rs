@@ -1,4 +1,4 @@
-//! The invariants of ARCHITECTURE.md that can be read off the source.
+//! The invariants of ARCHITECTURE.md that can be checked in the source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use crate::{
 /// No file is longer, tests not counted.
 const LONGEST_FILE: usize = 600;
 
-/// Who may use whom. A crate that is missing here, or a new arrow, is a decision and not an accident.
+/// The allowed dependencies between crates. A crate that is missing here, or a new edge, needs a decision.
 const ARROWS: &[(&str, &[&str])] = &[
     (
         "bosun",
@@ -37,15 +37,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bosun-wire", &[]),
 ];
 
-/// What a feature of the program brings along, and no build without the feature has.
+/// The crates that a feature of the program adds, and that no build without the feature has.
 const BEHIND_FEATURES: &[(&str, &[&str])] = &[("standin", &["bosun-standin"]), ("zod", &["oxc_parser"])];
 
-/// The pure crates never reach these, not even through somebody else.
+/// The pure crates never depend on these, not even transitively.
 const IMPURE: &[&str] = &["axum", "hyper", "mio", "reqwest", "rusqlite", "socket2", "tokio", "tower"];
 
-/// Words of comments that put something off.
+/// Words of comments that postpone something.
 const PUT_OFF: &[&str] = &["todo", "fixme", "xxx", "hack", "for now", "not implemented yet", "in a real system"];
-/// Ends of names that hide what a thing is.
+/// Suffixes of names that hide what a thing is.
 const VAGUE_NAMES: &[&str] = &["Manager", "Helper", "Util", "Utils", "Impl"];
 
 #[test]
@@ -172,7 +172,7 @@ fn parts_of_name(name: &str) -> Vec<String> {
     parts
 }
 
-/// Of the types outside `wire` modules, at most so many percent share their name with another one.
+/// Of the types outside `wire` modules, at most this percentage shares their name with another one.
 const SHARED_NAMES_PERCENT: usize = 20;
 
 #[test]
@@ -237,7 +237,7 @@ fn every_commit_has_a_fault_point_before_and_after_it() {
         for at in (1..lines.len() - 1).filter(|at| is_commit(lines[*at])) {
             commits += 1;
             let bare = [lines[at - 1], lines[at + 1]].iter().any(|line| !line.starts_with("fault::point(\""));
-            assert!(!bare, "{}:{}: `{}` stands between no fault points", source.path.display(), at + 1, lines[at]);
+            assert!(!bare, "{}:{}: `{}` is not between fault points", source.path.display(), at + 1, lines[at]);
         }
     }
     assert!(commits >= 3, "only {commits} commits were found");

@@ -1,4 +1,4 @@
-//! The audit log as an operator meets it: verified, exported, tampered with, rotated, and what it costs.
+//! The audit log from an operator's view: verified, exported, tampered with, rotated, and its cost.
 
 use std::{path::Path, process::Output};
 
@@ -38,7 +38,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
     let world = World::new();
     cycles(&world, &["a", "b"]).await;
     let whole = verify(&world.data()).await;
-    assert_eq!(stdout(&whole), "10 records of 1 namespace, 1 exported end: ok\n", "{}", stderr(&whole));
+    assert_eq!(stdout(&whole), "10 records of 1 namespace, 1 exported head: ok\n", "{}", stderr(&whole));
 
     let exported = run(bosun().args(["audit", "export", "--data"]).arg(world.data())).await;
     let lines: Vec<Value> = stdout(&exported).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -47,7 +47,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
     let life = ["query.created", "call.handed_out", "call.delivered", "query.completed", "delivery.refused"];
     assert_eq!(actions, life);
 
-    // The file says by itself whether it is what was exported, wherever it is.
+    // The file alone tells whether it is what was exported.
     let file = world.path("audit.jsonl");
     let check = async |text: &str| {
         std::fs::write(&file, text).unwrap();
@@ -59,7 +59,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
         .await
     };
     let whole = check(&stdout(&exported)).await;
-    assert_eq!(stdout(&whole), "10 records of 1 namespace, 0 exported ends: ok\n", "{}", stderr(&whole));
+    assert_eq!(stdout(&whole), "10 records of 1 namespace, 0 exported heads: ok\n", "{}", stderr(&whole));
     let forged = check(&stdout(&exported).replacen("\"actor\":\"local\"", "\"actor\":\"other\"", 1)).await;
     assert_eq!(forged.status.code(), Some(1));
     assert!(stderr(&forged).contains("record 1 is not what was written"), "{}", stderr(&forged));
@@ -68,7 +68,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
     assert!(stdout(&rotated).contains("restart the server"), "{}", stderr(&rotated));
     cycles(&world, &["c"]).await;
     let whole = verify(&world.data()).await;
-    assert_eq!(stdout(&whole), "16 records of 1 namespace, 2 exported ends: ok\n", "{}", stderr(&whole));
+    assert_eq!(stdout(&whole), "16 records of 1 namespace, 2 exported heads: ok\n", "{}", stderr(&whole));
 
     let copy = world.path("copy");
     let copied = run(bosun().args(["backup", "--data"]).arg(world.data()).arg(&copy)).await;
@@ -77,7 +77,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
 
     let connection = Connection::open(world.data().join("bosun.db")).unwrap();
     let changed =
-        "UPDATE audit SET body = replace(body, '\"actor\":\"local\"', '\"actor\":\"nobody\"') WHERE key & 15 = 3";
+        "UPDATE audit SET body = replace(body, '\"actor\":\"local\"', '\"actor\":\"intruder\"') WHERE key & 15 = 3";
     assert_eq!(connection.execute(changed, []), Ok(1));
     drop(connection);
     let broken = verify(&world.data()).await;
@@ -86,7 +86,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
 }
 
 #[tokio::test]
-async fn a_cycle_costs_four_records_and_little_room() {
+async fn a_cycle_costs_four_records_and_little_space() {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
@@ -116,12 +116,12 @@ async fn a_cycle_costs_four_records_and_little_room() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_shortened_is_whole_whenever_the_server_is_killed() {
+async fn a_shortened_log_verifies_whenever_the_server_is_killed() {
     let mut world = World::new();
     let names: Vec<_> = (0..55).map(|number| format!("q{number}")).collect();
     cycles(&world, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     world.set("BOSUN_AUDIT_RETENTION", "1ms");
-    // First the index is made, then the block is let go, each in a commit.
+    // First the index is built, then the block is deleted, each in a commit.
     for fault in ["store.tend", "store.tended", "store.tend", "store.tended"] {
         let dead = match soon("the start", world.spawn(Some(fault)).ready()).await {
             Started::Ready(mut server) => soon("the fault", server.death()).await,
@@ -135,7 +135,7 @@ async fn a_log_that_is_shortened_is_whole_whenever_the_server_is_killed() {
     let page = api(&server, "GET", "/v1/audit?limit=1000", None).await.body;
     let items = page["items"].as_array().unwrap();
     assert_eq!((&items[0]["action"], &items[0]["seq"]), (&"audit.shortened".into(), &276.into()), "{}", items[0]);
-    assert_eq!(items.last().unwrap()["seq"], 257, "55 cycles of 5 records, a block of which was let go");
+    assert_eq!(items.last().unwrap()["seq"], 257, "55 cycles of 5 records, a block of which was deleted");
     let found = api(&server, "GET", "/v1/audit?action=audit.shortened", None).await.body;
     assert_eq!(found["count"], 1, "once, however often it was tried");
     server.terminate();

@@ -1,10 +1,10 @@
 //! Twenty secrets of different shapes, planted wherever secrets can be; then everything that leaves the server is
-//! searched for them, in every spelling.
+//! searched for them, in every encoding.
 //!
-//! A model API of this test stands in for the real ones: it answers, refuses, breaks off and sends elsewhere, and
-//! in its refusals it repeats the key that it was sent. The server logs all it can. Nothing is searched that the
-//! search could not find: each secret is looked for, and found, where it belongs. In a program with the feature
-//! `otel`, the spans that a collector gets are searched too (`make otel`).
+//! A model API of this test stands in for the real ones: it answers, refuses, breaks off and redirects, and in its
+//! refusals it repeats the key that it was sent. The server logs at its most verbose level. The search itself is
+//! tested: each secret is searched for, and found, where it belongs. In a program with the feature `otel`, the spans
+//! that a collector receives are searched too (`make otel`).
 
 use std::{
     collections::BTreeMap,
@@ -42,11 +42,11 @@ struct Seen {
 
 type Log = Arc<Mutex<Vec<Seen>>>;
 
-/// What the part of a secret that is looked for becomes.
+/// The encodings of the part of a secret that is searched for.
 fn spellings(core: &str) -> Vec<String> {
     let hex: String = core.bytes().map(|byte| format!("{byte:02x}")).collect();
     let mut spellings = vec![core.to_owned(), hex.to_uppercase(), hex, core.chars().rev().collect()];
-    // Wherever it stands in a longer text, base 64 has one of three forms of it.
+    // Depending on its position in a longer text, base64 has one of three forms of it.
     for shift in 0..3 {
         let padded = [&b"\0\0"[..shift], core.as_bytes()].concat();
         let whole = padded.len() / 3 * 3;
@@ -159,7 +159,7 @@ fn plant(world: &World, api: &str, canaries: &[Canary]) {
         match *name {
             "variable" | "literal" | "literal-header" => {}
             "newline" => secret(world, "default", name, "key", &format!("{}\n", canary.value)),
-            // Another namespace has it; this one asks for it in vain.
+            // Another namespace has it; a reference from this one fails.
             "elsewhere" => secret(world, "other", name, "key", &canary.value),
             _ => secret(world, "default", name, "key", &canary.value),
         }
@@ -219,7 +219,7 @@ async fn complete(
     let text = String::from_utf8_lossy(&body).into_owned();
     let asked: Value = serde_json::from_slice(&body).unwrap();
     log.lock().unwrap_or_else(PoisonError::into_inner).push(Seen { model, headers: shown.clone(), body: text });
-    // As an API might that wants to be helpful: what it was sent, in several spellings.
+    // Like an API that tries to be helpful: what it was sent, in several encodings.
     let json = serde_json::to_string(&shown).unwrap();
     let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let key = key.strip_prefix("Bearer ").unwrap_or(key);
@@ -243,7 +243,7 @@ async fn complete(
     }
 }
 
-/// First a call, with an argument that is nobody's business; then an answer.
+/// First a call, with a private argument; then an answer.
 fn answer(asked: &Value) -> Value {
     let messages = asked["messages"].as_array().unwrap();
     let has_result = messages.iter().any(|message| message["role"] == "tool");
@@ -262,13 +262,13 @@ fn answer(asked: &Value) -> Value {
     })
 }
 
-/// Not secrets of the server, but nothing for its logs, figures and audit either.
+/// Not secrets of the server, but not for its logs, metrics and audit either.
 const ARGUMENT: &str = "cnry18arg55e";
 const RESULT: &str = "cnry19rslt7b";
-/// What a client says to prove who it is.
+/// A client's credential.
 const CLIENT: &str = "cnry20bear1d";
 
-/// Everything that came out of the server, by where it came out.
+/// Everything that left the server, by channel.
 #[derive(Default)]
 struct Caught(BTreeMap<String, Vec<u8>>);
 
@@ -345,7 +345,7 @@ fn catch_files(directory: &Path, caught: &mut Caught) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
+async fn no_secret_leaves_by_another_channel_than_its_own() {
     let canaries = canaries();
     let log = Log::default();
     let (api, _server) = serve_api(Arc::clone(&log)).await;
@@ -394,7 +394,7 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     for (model, _, name) in MODELS {
         let canary = canaries.iter().find(|canary| canary.name == *name).unwrap();
         leaks.extend(caught.leaks(canary.core, |_| true));
-        // It went where it belongs: else it was not there to be found.
+        // It was sent where it belongs: otherwise it could not have been found.
         let arrived = |seen: &Seen| {
             let place = if *name == "property" { &seen.body } else { &seen.headers };
             find(canary.core, place.as_bytes()).is_some()
@@ -413,7 +413,7 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     let key = fs::read_to_string(world.data().join("audit.key")).unwrap();
     let key = key.lines().last().unwrap().to_owned();
     leaks.extend(caught.leaks(&key, |_| true));
-    // The journal and the client have a call's arguments and results; nobody else.
+    // The journal and the client have a call's arguments and results; nothing else does.
     for core in [ARGUMENT, RESULT] {
         assert!(!caught.leaks(core, |place| place == "store").is_empty(), "what is on record can be found");
         leaks.extend(caught.leaks(core, |place| matches!(place, "log" | "spans" | "metrics" | "audit" | "usage")));
@@ -422,7 +422,7 @@ async fn no_secret_leaves_by_a_way_that_is_not_its_own() {
     assert!(leaks.is_empty(), "{leaks:#?}");
 }
 
-/// Bodies that are not in order, with a key where keys are sent.
+/// Invalid bodies, with a key where keys are sent.
 fn malformed(key: &str) -> Vec<(&'static str, &'static str, Value)> {
     let model = |config: Value| json!({"provider": "openai", "model": "gpt", "config": config});
     let header = json!({"name": "x-custom-auth", "value": key});
@@ -455,7 +455,7 @@ fn malformed(key: &str) -> Vec<(&'static str, &'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_a_body_is_told_without_its_keys() {
+async fn faults_of_a_body_are_reported_without_its_keys() {
     let world = World::new();
     let (api, _server) = serve_api(Log::default()).await;
     plant(&world, &api, &canaries());
@@ -483,7 +483,7 @@ async fn what_is_wrong_with_a_body_is_told_without_its_keys() {
 }
 
 #[test]
-fn the_search_finds_every_spelling() {
+fn the_search_finds_every_encoding() {
     for canary in canaries() {
         let core = canary.core;
         let json = serde_json::to_string(&canary.value).unwrap();

@@ -1,8 +1,8 @@
-//! Kill -9, at random moments and at every named point, while clients work, repeat and go away.
+//! Kill -9, at random moments and at every fault point, while clients work, repeat and disconnect.
 //!
-//! Clients play queries without a pause; each keeps a record of what it was told. Meanwhile the
-//! server is killed and started again, over and over, on the same data. In the end the oracle holds
-//! the records, the journals and the ledger of effects against each other.
+//! Clients play queries without a pause; each keeps a record of its answers. Meanwhile the server is killed and
+//! restarted, over and over, on the same data. In the end the oracle compares the records, the journals and the ledger
+//! of effects.
 //!
 //! What this does not test: a power cut. The page cache survives a process, so a store that never
 //! flushed would pass here; that it does flush is the store's own test.
@@ -21,7 +21,7 @@ use crate::support::{
     server::{Death, World},
 };
 
-/// How many queries are in flight at every moment.
+/// The number of queries in flight.
 const CLIENTS: u64 = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +66,7 @@ async fn every_promise_survives_kill_9() {
     proof.finish(done, &figures);
 }
 
-/// The points that this test comes by; `upgrades.rs` and `resources.rs` kill at the others.
+/// The fault points that this test passes; `upgrades.rs` and `resources.rs` kill at the others.
 fn points() -> impl Iterator<Item = &'static str> {
     POINTS
         .iter()

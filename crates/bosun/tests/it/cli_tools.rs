@@ -1,5 +1,4 @@
-//! `bosun check`, `convert` and `tools`, as a user meets them: the real program, what it prints
-//! where, and its exit code.
+//! `bosun check`, `convert` and `tools`, from a user's view: the real program, its output, and its exit code.
 
 use std::{
     fs,
@@ -14,7 +13,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/convert")
 }
 
-/// Everything that one run shows, for a snapshot.
+/// The whole output of one run, for a snapshot.
 fn run_in(folder: &Path, arguments: &[&str], stdin: &[u8]) -> String {
     let mut child = Command::new(program())
         .args(arguments)
@@ -24,7 +23,7 @@ fn run_in(folder: &Path, arguments: &[&str], stdin: &[u8]) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that stops at a bad command line does not read what it is given.
+    // A program that stops at an invalid command line does not read its input.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -83,7 +82,7 @@ fn the_examples_pass_the_check() {
     assert_eq!(shown, "exit code 0\n--- stdout\n--- stderr\n7 files, 0 errors, 0 warnings\n");
 }
 
-/// A server and the check read a manifest with different code; what one takes, the other must not call a fault.
+/// A server and the check read a manifest with different code; what one accepts, the other must not call a fault.
 #[test]
 fn whatever_a_server_starts_with_passes_the_check() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -239,7 +238,7 @@ fn bad_input_is_a_clear_error() {
 #[test]
 fn size_and_depth_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
-    // A file of holes: nothing is written to the disk, and nothing may be read of it either.
+    // A sparse file: nothing is written to the disk, and nothing may be read of it either.
     let large = fs::File::create(folder.path().join("large.json")).unwrap();
     large.set_len(100 * 1024 * 1024).unwrap();
     fs::write(folder.path().join("deep.json"), "[".repeat(10_000)).unwrap();

@@ -1,7 +1,7 @@
 //! How often a cycle waits for the disk: twice at most, once for each answer.
 //!
-//! This is what the write path is made for, so it is counted, not timed. The server runs in this
-//! process, since only the store itself knows who waited for which commit.
+//! This is what the write path is made for, so it is counted, not timed. The server runs in this process, since only
+//! the store itself knows which commits had a waiter.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -44,8 +44,8 @@ async fn a_cycle_waits_for_two_commits_at_most() {
     }
     let after = engine.store().stats();
     let awaited = after.awaited_commits - before.awaited_commits;
-    // On a busy machine the writer's own timer may commit before anybody comes to wait for it: then a
-    // cycle waits for less. The engine's tests count exactly two, on a store without a timer.
+    // On a busy machine the writer's own timer may commit before a caller waits for it: then a cycle waits for less.
+    // The engine's tests count exactly two, on a store without a timer.
     assert!((CYCLES..=2 * CYCLES).contains(&awaited), "{awaited} awaited commits in {CYCLES} cycles");
 
     stopping.cancel();

@@ -21,7 +21,7 @@ async fn shown(command: &mut Command) -> Value {
     serde_json::from_str(&stdout(&output)).unwrap()
 }
 
-/// The file is the manual: it has every setting, and what it says is what is in force without it.
+/// The file is the manual: it lists every setting with its default.
 #[tokio::test]
 async fn the_default_file_is_current_and_says_the_defaults() {
     let current = stdout(&run(bosun().args(["config", "--default"])).await);
@@ -61,7 +61,7 @@ async fn the_default_file_is_current_and_says_the_defaults() {
 }
 
 #[tokio::test]
-async fn the_command_line_goes_before_the_environment_and_that_before_the_file() {
+async fn the_command_line_overrides_the_environment_which_overrides_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let text = "listen = \"127.0.0.1:1\"\ndata = \"a\"\nmanifests = [\"x\", \"y\"]\n\n[limits]\nmax_running = 7\nquery_timeout = \"7s\"\nttl = \"7h\"\n";
     let mut command = config(directory.path(), text);
@@ -103,7 +103,7 @@ async fn a_server_starts_with_its_file() {
 }
 
 #[tokio::test]
-async fn every_fault_of_the_file_is_told_with_its_place() {
+async fn every_fault_of_the_file_is_reported_with_its_place() {
     let directory = tempfile::tempdir().unwrap();
     for (text, expect) in [
         ("lisen = \"127.0.0.1:1\"", &["bosun.toml:1:1: unknown field `lisen`", "did you mean `listen`?"][..]),

@@ -1,11 +1,11 @@
 //! Kill -9 while many queries add to the same conversations.
 //!
-//! The model is behind HTTP, in this process, and keeps every request, so what a model was shown is known
-//! beyond every kill. The oracle then holds four things against each other: what clients were told, the
-//! journals, the stored conversations, and what the model was asked.
+//! The model is behind HTTP, in this process, and records every request, so what a model was shown is known across
+//! every kill. The oracle then compares four things: the clients' answers, the journals, the stored conversations, and
+//! the requests to the model.
 //!
-//! What this does not test: forgetting. Conversations only grow here, so that every history that was ever
-//! shown can be found again in what is stored.
+//! What this does not test: deletion. Conversations only grow here, so that every history that was ever shown can be
+//! found again in what is stored.
 
 mod oracle;
 mod talk;
@@ -23,7 +23,7 @@ use crate::support::{
     server::{Death, World},
 };
 
-/// How many queries are in flight at every moment.
+/// The number of queries in flight.
 const CLIENTS: u64 = 20;
 
 /// How much of a conversation a query is shown.
@@ -39,7 +39,7 @@ struct Room {
     memory: &'static str,
     id: &'static str,
     window: Window,
-    /// Its queries want to be alone in it.
+    /// Its queries require to be the only open one.
     alone: bool,
 }
 
@@ -52,7 +52,7 @@ const ROOMS: &[Room] = &[
     Room { memory: "few", id: "alone", window: Window::Messages(7), alone: true },
 ];
 
-/// The points that this load comes by: all commits on the way of a query but for those of what nobody does here.
+/// The fault points that this load passes: all commits on the path of a query but for those that no client here causes.
 fn points() -> Vec<&'static str> {
     // Calls that may run twice are started in the append that ends their turn; only others have an append of their own.
     const ELSEWHERE: &[&str] = &[
@@ -107,7 +107,7 @@ async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9(
     proof.finish(done, &figures);
 }
 
-/// One turn, calls inside and outside, and an API that refuses: only what completes is to be remembered.
+/// One turn, calls inside and outside, and an API that refuses: only completed queries are remembered.
 const SCRIPT: &str = "\
 scenes:
   - when: 'inside '

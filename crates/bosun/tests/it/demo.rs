@@ -1,4 +1,4 @@
-//! `bosun demo`: it tells the truth, and it leaves nothing behind.
+//! `bosun demo`: what it claims is true, and it leaves nothing behind.
 
 use std::{path::Path, process::Stdio};
 
@@ -26,7 +26,7 @@ async fn the_whole_story_is_told_and_every_process_is_gone() {
         "kill -9",
         "the stream broke, and the server does not answer any more",
         "on the same store",
-        "asks where the query stands: waiting",
+        "asks for the state of the query: waiting",
         "200, replayed",
         "409 already_resolved",
         "every answer was checked",
@@ -60,7 +60,7 @@ async fn a_demonstration_that_is_killed_takes_its_server_along() {
     };
     let mut connection = TcpStream::connect(&server).await.unwrap();
     demo.kill().await.unwrap();
-    // The server closes its connections after it has stopped to listen.
+    // The server closes its connections after it has stopped listening.
     let mut rest = Vec::new();
     let _ = connection.read_to_end(&mut rest).await;
     assert!(TcpStream::connect(&server).await.is_err(), "the server is left");

@@ -1,7 +1,7 @@
-//! What is depended on: the lists of `deny.toml`, checked without cargo-deny.
+//! Dependencies: the lists of `deny.toml`, checked without cargo-deny.
 //!
-//! cargo-deny checks more (advisories, yanked versions) and takes minutes to install; this takes a
-//! second and is always there.
+//! cargo-deny checks more (advisories, yanked versions) and takes minutes to install; this takes a second and needs no
+//! installation.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The examples of a deployment say what the program understands, and are as tight as they claim.
+//! The deployment examples match the program's settings, and are as hardened as they claim.
 
 use std::{
     collections::BTreeMap,
@@ -69,7 +69,7 @@ fn verify_with_systemd() {
     if !present {
         return;
     }
-    // The unit names the program where it will be; here it is somewhere else.
+    // The unit names the installed path of the program; here it is somewhere else.
     let directory = tempfile::tempdir().unwrap();
     let unit = directory.path().join("bosun.service");
     std::fs::write(&unit, read("bosun.service").replace("/usr/local/bin/bosun", &program().to_string_lossy())).unwrap();
@@ -93,11 +93,11 @@ async fn the_container_is_not_root_and_sets_what_exists() {
     assert_eq!(instruction("STOPSIGNAL"), "SIGTERM");
     assert!(text.contains("/ready") && text.contains("HEALTHCHECK"));
     assert!(text.contains("--read-only") && text.contains("--cap-drop all"), "how to run it");
-    // A mount of one file goes on showing the old one when it is replaced: a revoked key would stay in force.
+    // A mount of a single file keeps showing the old one when it is replaced: a revoked key would stay in force.
     assert!(text.contains(":/etc/bosun:ro") && !text.contains("keys.toml:"), "the directory of the keys is mounted");
     let known = variables().await;
     let set = set_in(&text);
-    assert!(set.contains(&"BOSUN_AUTH"), "it listens to everybody: {set:?}");
+    assert!(set.contains(&"BOSUN_AUTH"), "it listens on all addresses: {set:?}");
     for variable in set {
         assert!(known.iter().any(|known| known == variable), "{variable} is no setting");
     }
@@ -132,7 +132,7 @@ fn the_container_is_built_of_what_the_program_needs_and_of_nothing_else() {
             sources.split(' ').map(|source| root.join(source).canonicalize().unwrap()).collect::<Vec<_>>()
         })
         .collect();
-    assert!(!copied.contains(&root), "keys, secrets and data may lie beside the sources");
+    assert!(!copied.contains(&root), "keys, secrets and data may be next to the sources");
     let mut needed = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
     for package in std::fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
         needed.push(package.join("Cargo.toml"));

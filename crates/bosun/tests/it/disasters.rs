@@ -1,4 +1,4 @@
-//! What happens to the store when the disk fails, fills up, or keeps half of what was written.
+//! The store when the disk fails, fills up, or keeps half of what was written.
 
 mod failing;
 mod full;
@@ -17,7 +17,7 @@ use crate::support::{
     soon,
 };
 
-/// A client of its own beside the crowd, which may all be waiting when something has to be tried.
+/// A separate client next to the load, whose clients may all be waiting when something has to be tried.
 #[derive(Debug)]
 struct Witness {
     client: Client,
@@ -27,7 +27,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// Begins with a query that has ended before anything goes wrong.
+    /// Starts with a query that has ended before anything goes wrong.
     async fn call(client: &Client) -> Self {
         let mut witness = Self { client: client.clone(), names: Vec::new(), tried: 0 };
         witness.sees_that_work_goes_on().await;
@@ -41,7 +41,7 @@ impl Witness {
         (name, body)
     }
 
-    /// Creates queries until that is refused, as it must be while nothing can be written.
+    /// Creates queries until one is refused, as it must be while nothing can be written.
     async fn is_refused(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -55,7 +55,7 @@ impl Witness {
         Err(format!("nothing was refused within {PATIENCE:?}"))
     }
 
-    /// Whether what needs no writing is answered, while nothing can be written.
+    /// Whether reads are answered while nothing can be written.
     async fn can_read(&self) -> Result<(), String> {
         for path in ["", "?limit=3", "/witness-1", "/witness-1?wait=1s&view=rfc"] {
             match soon("an answer", self.client.ask(&Method::GET, path, None)).await {
@@ -66,7 +66,7 @@ impl Witness {
         if self.client.is_healthy().await { Ok(()) } else { Err("the server does not say that it lives".into()) }
     }
 
-    /// That a query can be begun and ended again.
+    /// Checks that a query can be created and ends again.
     async fn sees_that_work_goes_on(&mut self) {
         let (name, body) = self.body();
         let created = soon("an end of the fault", self.client.post("?wait=20s", &body)).await;
@@ -74,7 +74,7 @@ impl Witness {
         self.names.push(name);
     }
 
-    /// Sees how everything ended that was acknowledged to it.
+    /// Checks the end of everything that was acknowledged to it.
     async fn testify(self) -> Vec<Record> {
         let mut records = Vec::new();
         for name in self.names {

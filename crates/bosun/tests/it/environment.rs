@@ -1,4 +1,4 @@
-//! What the server asks of the machine it runs on: private files, and enough of them.
+//! What the server requires of its machine: private files, and a sufficient limit of open files.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// Has the server write everything that it ever does, a large result included.
+/// Makes the server write everything that it ever does, a large result included.
 async fn keep_everything(server: &Server, name: &str) {
     let client = Client::of(&server.base);
     let waiting = client.post("?wait=20s", &scenes::query(name, Scene::Outside)).await;
@@ -42,7 +42,7 @@ async fn keep_everything(server: &Server, name: &str) {
 }
 
 #[tokio::test]
-async fn files_are_for_their_owner_only_also_in_a_directory_that_everybody_can_read() {
+async fn files_are_private_also_in_a_world_readable_directory() {
     let world = World::new();
     fs::create_dir(world.data()).expect("a directory");
     fs::set_permissions(world.data(), fs::Permissions::from_mode(0o755)).expect("its mode");
@@ -88,7 +88,7 @@ async fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
 }
 
 #[tokio::test]
-async fn with_few_files_clients_above_the_limit_are_told_so_and_the_store_has_its_own() {
+async fn with_few_files_clients_above_the_limit_are_refused_and_the_store_has_its_own() {
     const FILES: usize = 256;
     let mut world = World::new();
     world.start_by(&["bash", "-c", &format!("ulimit -n {FILES}; exec \"$@\""), "bash"]);
@@ -96,16 +96,16 @@ async fn with_few_files_clients_above_the_limit_are_told_so_and_the_store_has_it
     let client = Client::of(&server.base);
     assert_eq!(client.post("?wait=20s", &scenes::query("before", Scene::Outside)).await.state(), "waiting");
     let address = server.base.trim_start_matches("http://").to_owned();
-    // More than there are files, and none of them says a word.
+    // More connections than there are files, all silent.
     let mut idle = Vec::new();
     for _ in 0..FILES + 50 {
         idle.push(TcpStream::connect(&address).await.expect("a connection"));
     }
-    // Some of those that get no place are kept for a second to be told so.
+    // Some of those that are refused are kept for a second to be answered.
     let refused = soon("an answer", async {
         loop {
             match Client::of(&server.base).ask(&Method::GET, "", None).await {
-                // The first client has let its connection go meanwhile: its place is taken as well.
+                // The first client has closed its connection meanwhile: its slot is taken as well.
                 Ok(answer) if answer.status == 200 => {
                     idle.push(TcpStream::connect(&address).await.expect("a connection"));
                 }

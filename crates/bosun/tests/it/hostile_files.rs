@@ -1,7 +1,7 @@
-//! Files that were made to hurt, one test for each kind: the program says what is wrong with them,
-//! within a minute and a gigabyte, and never by a panic.
+//! Hostile files, one test for each kind: the program reports their faults, within a minute and a gigabyte, and never
+//! by a panic.
 //!
-//! The bounds are those of the operating system: who needs more is ended by it, and fails here.
+//! The limits are the operating system's: a process that needs more is ended by it, and fails here.
 
 use std::{fmt::Write, fs, path::Path, process::Command};
 

@@ -54,7 +54,7 @@ fn piece(number: usize) -> String {
     text
 }
 
-/// So many mebibytes, made as they are sent.
+/// This many mebibytes, generated while they are sent.
 fn mebibytes(count: usize) -> Body {
     Body::wrap_stream(stream::iter(0..count).map(|number| Ok::<_, std::io::Error>(piece(number))))
 }
@@ -217,11 +217,11 @@ async fn what_was_acknowledged_survives_kill_9() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_nobody_waits_for_is_answered_before_it_is_sent() {
+async fn a_body_without_a_waiting_call_is_answered_before_it_is_sent() {
     let world = World::new();
     let server = world.start().await;
     let paused = pause(&server, "q").await;
-    // The client has more to send and does not: whoever waits for the rest waits for ever.
+    // The client has more to send and does not: waiting for the rest would never end.
     let begun = stream::iter(0..4).map(|number| Ok::<_, std::io::Error>(piece(number))).chain(stream::pending());
     let unknown = Paused { call: CallId::derive(QueryUid::new(0, [0; 10]), 1, 0).to_string(), ..paused };
     let answer = soon("the refusal", unknown.put(Body::wrap_stream(begun)).send()).await.unwrap();
@@ -365,7 +365,7 @@ async fn a_backup_has_large_results_too() {
 }
 
 #[tokio::test]
-async fn blobs_go_when_the_last_query_that_refers_to_them_is_deleted() {
+async fn blobs_are_deleted_with_the_last_query_that_refers_to_them() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(Sqlite::open(directory.path()).unwrap());
     let blobs = directory.path().join("blobs");
@@ -385,8 +385,8 @@ async fn blobs_go_when_the_last_query_that_refers_to_them_is_deleted() {
     }
 }
 
-/// A model that does as it is told: it follows the mark behind a truncated result, page by page, and
-/// answers with the hash of all that it has read.
+/// A model that follows the marker of a truncated result, page by page, and answers with the hash of all that it has
+/// read.
 #[derive(Debug, Default)]
 struct Reader {
     read: Mutex<HashMap<QueryUid, String>>,
@@ -472,7 +472,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 
-/// Brings `text` as the result of the one outside call of a new query, and gives its key.
+/// Delivers `text` as the result of the one outside call of a new query, and returns its key.
 async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
         client_tools: vec![Tool::new("fetch", "Fetches", json!({"type": "object"}), Binding::External)],

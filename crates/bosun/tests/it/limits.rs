@@ -1,8 +1,8 @@
-//! The price ceilings: their page, and a case for every row of their table.
+//! The limits: their page, and a case for every row of their table.
 //!
-//! A case goes to the ceiling and above it, from outside where that can be done: to the real server, with what a client
-//! sends. What no client can bring about in a moment (caches, journals of 64 MiB, replies of a model) is tried where the
-//! ceiling is kept; [`CASES`] says where.
+//! A case tests the limit and one above it, from outside where possible: on the real server, with what a client sends.
+//! What no client can cause quickly (caches, journals of 64 MiB, replies of a model) is tested where the limit is
+//! enforced; [`CASES`] says where.
 
 mod page;
 mod requests;
@@ -46,9 +46,9 @@ const CASES: &[(&str, &str, &str)] = &[
     ("PATTERN_COMPILED_BYTES", SCHEMAS, "a_compiled_pattern"),
     ("SCHEMA_PATTERN_BYTES", SCHEMAS, "all_patterns_of_a_schema"),
     ("REQUEST_PATTERN_BYTES", SCHEMAS, "all_patterns_of_a_request"),
-    ("ARGUMENT_BYTES", ENGINE, "arguments_that_are_too_large_are_told_to_the_model"),
+    ("ARGUMENT_BYTES", ENGINE, "arguments_that_are_too_large_are_reported_to_the_model"),
     ("REPLY_CALLS", ENGINE, "a_reply_with_too_many_calls_fails_the_query_and_none_is_journaled"),
-    ("CALL_NAME_BYTES", ENGINE, "a_call_has_an_id_and_a_name_of_a_sensible_length"),
+    ("CALL_NAME_BYTES", ENGINE, "the_id_and_the_name_of_a_call_have_a_maximum_length"),
     ("REPLY_TEXT_BYTES", ENGINE, "the_text_of_a_reply_is_counted_as_json_writes_it"),
     ("REPLY_BYTES", ENGINE, "a_reply_has_a_ceiling_as_a_whole"),
     ("RESULT_SHOWN_BYTES", ENGINE, "the_model_is_shown_a_result_up_to_its_ceiling"),
@@ -62,21 +62,17 @@ const CASES: &[(&str, &str, &str)] = &[
     ("EVENT_BYTES", "crates/edges/src/tests/streaming.rs", "no_event_is_larger_than_its_ceiling"),
     ("PAGE_BYTES", "crates/engine/src/testing/finding_clauses.rs", "a_page_of_large_answers_is_short"),
     ("SCHEMA_CACHE_BYTES", "crates/core/src/schema/cache.rs", "patterns_weigh_what_they_take"),
-    ("TOOLSET_CACHE_BYTES", "crates/engine/src/turns/toolset_cache.rs", "what_was_not_used_for_longest_is_evicted"),
+    ("TOOLSET_CACHE_BYTES", "crates/engine/src/turns/toolset_cache.rs", "the_least_recently_used_is_evicted"),
     ("DEFINITION_CACHE_BYTES", "crates/core/src/tool/definition/cache.rs", "what_is_kept_is_bounded"),
-    ("WAITING_CACHE_BYTES", ENGINE, "queries_that_wait_are_kept_in_memory_up_to_a_sum_of_bytes"),
-    ("RECENT_ENTRIES_BYTES", ENGINE, "entries_are_kept_for_readers_up_to_a_sum_of_bytes_and_all_are_told"),
+    ("WAITING_CACHE_BYTES", ENGINE, "waiting_queries_are_cached_up_to_a_total_size"),
+    ("RECENT_ENTRIES_BYTES", ENGINE, "recent_entries_are_cached_up_to_a_total_size_and_all_reach_the_reader"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "a_body_that_is_too_large_or_cut_off_leaves_nothing"),
-    (
-        "CALL_DRAFTS",
-        "crates/engine/src/engine/upload_limits.rs",
-        "a_call_has_a_number_of_drafts_and_other_calls_have_theirs",
-    ),
+    ("CALL_DRAFTS", "crates/engine/src/engine/upload_limits.rs", "drafts_are_limited_per_call"),
     (
         "NAMESPACE_DRAFT_BYTES",
         "crates/engine/src/engine/upload_limits.rs",
-        "the_drafts_of_a_namespace_have_a_size_together_and_those_of_others_have_theirs",
+        "the_total_size_of_drafts_is_limited_per_namespace",
     ),
 ];
 

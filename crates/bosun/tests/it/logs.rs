@@ -1,7 +1,7 @@
-//! What the log says of a query, line by line: as text for people and as JSON for machines.
+//! The log of a query, line by line: as text for people and as JSON for machines.
 //!
-//! Each line has the name of its query, and each that is about a call the id of that; ids and times are made
-//! equal, the rest is as it is written.
+//! Each line has the name of its query, and each that concerns a call its id; ids and times are normalized, the rest is
+//! verbatim.
 
 use serde_json::{Value, json};
 

@@ -18,7 +18,7 @@ struct World {
     _manifests: TempDir,
 }
 
-/// One model of each provider, one that nobody serves and that falls back on another, and an agent for each.
+/// One model of each provider, an unreachable one with a fallback, and an agent for each.
 const MANIFESTS: &str = r#"
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
@@ -96,11 +96,11 @@ async fn every_provider_goes_through_a_whole_query_and_through_every_fault() {
         completes("busy", "Thank you for waiting.", 0).await;
         completes("overloaded", "Here I am again.", 0).await;
         completes("broken", "Mended.", 0).await;
-        // Broken off in the middle of a call: it is asked for again, and runs once.
+        // Broken off in the middle of a call: it is retried, and the call runs once.
         completes("cut", "Whole.", 1).await;
         completes("slow", "Byte by byte.", 0).await;
         completes("no usage", "Who counts?", 0).await;
-        completes("unknown tool", "there is no tool `nobody_has_this`", 1).await;
+        completes("unknown tool", "there is no tool `missing_tool`", 1).await;
         let fails = async |input: &str, code: &str| {
             let query = world.ask(agent, input).await;
             assert_eq!(
@@ -121,11 +121,11 @@ async fn every_provider_goes_through_a_whole_query_and_through_every_fault() {
 }
 
 #[tokio::test]
-async fn a_script_that_cannot_be_played_is_said_to_be_so() {
+async fn an_invalid_script_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("script.yaml");
     std::fs::write(&file, "otherwise: [{say: x, wire: {cutAt: soon}}]").unwrap();
     let output = run(bosun().args(["models", "serve", "--script"]).arg(&file)).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("script.yaml:1:36: `otherwise.wire.cutAt`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("script.yaml:1:36: `otherwise[0].wire.cutAt`"), "{}", stderr(&output));
 }

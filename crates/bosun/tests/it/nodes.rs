@@ -1,7 +1,7 @@
 //! The calls of the ten ARK nodes for n8n, replayed request by request and read field by field.
 //!
-//! A node that gets another status, or does not find a field where it looks for it, fails in somebody's
-//! workflow; so both are held against the files of `fixtures/ark-n8n`.
+//! A node that gets another status, or does not find a field where it expects it, fails in a user's workflow; so both
+//! are compared with the files of `fixtures/ark-n8n`.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn all_ten_nodes_are_played() {
     assert_eq!((found, NODES.len()), (10, 10));
 }
 
-/// Sends one call, and says what a node would miss in the answer.
+/// Sends one call, and returns what a node would miss in the answer.
 pub(crate) async fn play(server: &Server, call: &Value) -> Vec<String> {
     let request = call["request"].as_str().unwrap();
     let (method, path) = request.split_once(' ').unwrap();
@@ -81,7 +81,7 @@ pub(crate) async fn play(server: &Server, call: &Value) -> Vec<String> {
     faults
 }
 
-/// What stands at the end of a path, if anything does.
+/// The value at the end of a path, if there is one.
 fn read(body: &Value, path: &str) -> Option<Value> {
     let mut found = body;
     // A name may have points in it, but none of these has.

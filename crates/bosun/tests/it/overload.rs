@@ -1,9 +1,8 @@
-//! More queries than the server can take, all at once, with a model that takes its time.
+//! More queries than the server can accept, all at once, with a slow model.
 //!
-//! Each is taken on, and then ends, or is refused with 503 and nothing of it is kept. Memory stays within
-//! a bound that depends on open connections alone, and meanwhile the server takes the result of a query
-//! that it knew before. How long it took to say that it lives is told, not judged: the clients
-//! have the same processors.
+//! Each is accepted, and then ends, or is refused with 503 and nothing of it is kept. Memory stays within a bound that
+//! depends on open connections alone, and meanwhile the server accepts the result of an earlier query. The latency of
+//! `/health` is reported, not judged: the clients share its processors.
 
 use std::{
     collections::BTreeMap,
@@ -27,13 +26,13 @@ use crate::support::{
     soon,
 };
 
-/// A fifth of the queries of `make test`, and a tenth of those of `make chaos`, find a place.
+/// A fifth of the queries of `make test`, and a tenth of those of `make chaos`, are accepted.
 const RUNNING: u64 = 50;
 const QUEUED: u64 = 200;
 const MANY_QUEUED: u64 = 1_000;
-/// How often a client asks that gets no answer at all.
+/// How often a client retries without an answer.
 const TRIES: u32 = 10;
-/// What the server may grow by, whatever comes: its caches and its log…
+/// The maximum growth of the server under any load: its caches and its log…
 const MEMORY: u64 = 64 << 20;
 /// … and this for each connection that is open: a bare server of the same parts takes more.
 const CONNECTION: u64 = 24 << 10;
@@ -120,7 +119,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
     stored.sort();
     taken.sort();
     if stored != taken {
-        proof.violation(format!("{} were taken on, and {} are stored", taken.len(), stored.len()));
+        proof.violation(format!("{} were accepted, and {} are stored", taken.len(), stored.len()));
     }
     let figures = json!({
         "ends": ends, "running": RUNNING, "queued": queued, "memory_at_rest": at_rest, "memory_grown": grown,
@@ -154,8 +153,8 @@ async fn see_the_end(client: &Client, name: &str, broken: &AtomicU64) -> Result<
     }
 }
 
-/// Asks until there is an answer: ten thousand connections of one process on one machine time out here
-/// and there, and a client that is not answered asks again.
+/// Retries until there is an answer: ten thousand connections of one process on one machine time out now and then, and
+/// a client without an answer retries.
 async fn ask(
     client: &Client,
     method: &Method,

@@ -1,4 +1,4 @@
-//! A query's parameters from config maps: of files and of clients, frozen when the query is taken on.
+//! A query's parameters from config maps: of files and of clients, frozen when the query is accepted.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn from(map: &str, key: &str) -> Value {
     json!({"configMapKeyRef": {"name": map, "key": key}})
 }
 
-/// Asks with one parameter beside the agent's; the model says what it was asked.
+/// Creates a query with one parameter besides the agent's; the model repeats its input.
 async fn ask(server: &Server, name: &str, city: &Value) -> crate::resources::Answer {
     let parameters =
         json!([{"name": "tone", "valueFrom": from("settings", "tone")}, {"name": "city", "valueFrom": city}]);
@@ -48,12 +48,12 @@ async fn ask(server: &Server, name: &str, city: &Value) -> crate::resources::Ans
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parameter_may_stand_in_a_config_map() {
+async fn a_parameter_may_be_in_a_config_map() {
     let world = world();
     let server = world.start().await;
     let asked = ask(&server, "q1", &from("settings", "city")).await;
     assert_eq!(asked.body["status"]["response"]["content"], "Greet Vienna", "{}", asked.text);
-    // What was filled in is shown, and the prompt has it, too: an agent that refers to it was taken on.
+    // The filled-in value is shown, and is in the prompt, too: an agent that refers to it was accepted.
     let parameters = json!([{"name": "city", "value": "Vienna"}, {"name": "tone", "value": "kind"}]);
     assert_eq!((&asked.body["parameters"], &asked.body["input"]), (&parameters, &json!("Greet {{.city}}")));
     for (name, city, greeted) in [
@@ -76,7 +76,7 @@ async fn a_parameter_may_stand_in_a_config_map() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_query_keeps_the_values_that_it_was_taken_on_with() {
+async fn a_query_keeps_the_values_that_it_was_accepted_with() {
     let world = world();
     let server = world.start().await;
     let put = async |city: &str| {

@@ -1,7 +1,7 @@
-//! No client can make the server call what is not public.
+//! No client can make the server call a private address.
 //!
-//! A trap listens on loopback and keeps what it is sent. Clients store models that lead to it, in every way that there is;
-//! the proof is at its end: nothing arrives, unless the operator has said so.
+//! A trap listens on loopback and records requests. Clients store models that point to it, in every possible way; the
+//! proof is the trap: nothing arrives, unless the operator has allowed it.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn model(name: &str, base_url: &Value) -> Value {
     json!({"name": name, "provider": "openai", "model": "m", "config": {"openai": openai}})
 }
 
-/// Stores a model that leads to `base_url`; the status, and the code of a refusal.
+/// Stores a model that points to `base_url`; the status, and the code of a refusal.
 async fn store(server: &Server, name: &str, base_url: &str) -> (u16, String) {
     let answer = api(server, "POST", "/v1/models", Some(&model(name, &json!({"value": base_url})))).await;
     let code = answer.body["error"]["code"].as_str().unwrap_or_default().to_owned();
@@ -75,7 +75,7 @@ async fn a_stored_model_does_not_reach_this_machine_unless_the_operator_says_so(
         let stored = store(&server, &format!("m{number}"), &format!("http://{host}:{port}/v1")).await;
         assert_eq!(stored, (422, "address_not_allowed".to_owned()), "{host}");
     }
-    // A model that is in order cannot be turned round.
+    // A valid model cannot be redirected by a change.
     assert_eq!(store(&server, "mine", "https://models.example/v1").await.0, 200);
     let moved = json!({"spec": {"config": {"openai": {"baseUrl": {"value": format!("http://localhost:{port}/v1")}}}}});
     let answer = api(&server, "PUT", "/v1/models/mine", Some(&moved)).await;
@@ -85,12 +85,12 @@ async fn a_stored_model_does_not_reach_this_machine_unless_the_operator_says_so(
     assert_eq!(api(&server, "POST", "/v1/models", Some(&model("kept", &kept))).await.status, 200);
     assert_eq!(ask(&server, "q1", "kept").await, refused());
     assert_eq!(trap.requests().len(), 0, "nothing arrived");
-    // What a file says is the operator's own word.
+    // A file is the operator's own decision.
     assert_eq!(ask(&server, "q2", "official").await, answered());
     assert_eq!(trap.requests().len(), 1);
     server.kill().await;
 
-    // The operator lets clients call this one service, and takes it back.
+    // The operator allows clients to call this one service, and revokes that.
     world.set("BOSUN_ALLOW_PRIVATE", format!("127.0.0.1:{port}"));
     let mut server = world.start().await;
     assert_eq!(store(&server, "allowed", &format!("http://127.0.0.1:{port}/v1")).await.0, 200);

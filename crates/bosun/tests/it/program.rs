@@ -25,12 +25,12 @@ pub(crate) fn workspace() -> PathBuf {
 /// Names another program to test than the one that was built with the tests: the one that is shipped.
 pub(crate) const PROGRAM: &str = "BOSUN_PROGRAM";
 
-/// Where the program lies that is tested.
+/// The path of the program under test.
 pub(crate) fn program() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_bosun").into(), PathBuf::from)
 }
 
-/// The program, without anything of this machine's that would change what it says.
+/// The program, without environment variables that would change its output.
 pub(crate) fn bosun() -> Command {
     let mut command = Command::new(program());
     command
@@ -58,8 +58,8 @@ pub(crate) fn stderr(output: &Output) -> String {
 
 /// A port for commands that must know it beforehand, and use it a little later.
 ///
-/// It lies below the range from which the operating system serves those who do not care: a port from
-/// there may be gone by then, to one of the many connections of the tests that run beside this one.
+/// It is below the ephemeral range of the operating system: a port from there may be taken by one of the many
+/// connections of concurrent tests.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Tests run in many processes at once: each begins somewhere else.
@@ -129,10 +129,10 @@ impl Server {
     }
 }
 
-/// Runs the lines of a page in one shell, in a directory where the examples lie and the program is found.
+/// Runs the lines of a page in one shell, in a directory with the examples, and with the program on the path.
 pub(crate) async fn run_shell(script: &str, directory: &Path) -> Output {
     let program = program();
-    let program = program.parent().expect("the program lies in a directory");
+    let program = program.parent().expect("the program is in a directory");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(program.to_owned()).chain(std::env::split_paths(&path)));
     let examples = directory.join("examples");

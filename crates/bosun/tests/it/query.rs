@@ -180,8 +180,8 @@ async fn what_the_server_refuses_is_an_error_with_its_code() {
         command.args(["query", "--server", &server.base]).args(arguments);
         command
     };
-    let output = run(&mut ask(&["--agent", "nobody", "hello"])).await;
-    check(&output, 1, "", &["error: Agent 'nobody' not found in namespace default [agent_not_found]"]);
+    let output = run(&mut ask(&["--agent", "missing", "hello"])).await;
+    check(&output, 1, "", &["error: Agent 'missing' not found in namespace default [agent_not_found]"]);
     for (input, expected) in [
         ("nothing works", "✗ failed"),
         // The same again is the same query; another one needs another name.
@@ -208,7 +208,7 @@ async fn a_limit_is_passed_on_and_a_warning_is_passed_back() {
 #[tokio::test]
 async fn tools_and_commands_are_matched_before_anything_is_sent() {
     let workplace = workplace(&["probe"]);
-    // Nobody listens there, and nobody is asked.
+    // No process listens there, and no request is sent.
     let nowhere = "http://127.0.0.1:1";
     let mut command = query(nowhere, workplace.path(), "one tool");
     check(&run(command.args(["--tools", "tools.json"])).await, 2, "", &["error: tool `probe` has no command"]);

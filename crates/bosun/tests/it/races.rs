@@ -1,7 +1,7 @@
-//! Results that meet each other, a deadline or a cancellation, over HTTP.
+//! Results that race each other, a deadline or a cancellation, over HTTP.
 //!
-//! Whoever comes first decides, everybody is told the truth about it, and the model reads exactly
-//! what was recorded. The journals are checked after the server has stopped.
+//! The first one wins, every client gets a truthful answer, and the model reads exactly what was recorded. The journals
+//! are checked after the server has stopped.
 
 use std::{
     collections::BTreeMap,
@@ -23,9 +23,9 @@ use crate::support::{
     soon,
 };
 
-/// How many post the same result at once.
+/// The number of simultaneous posts of the same result.
 const WAYS: usize = 8;
-/// How many queries wait for their deadlines at the same time.
+/// The number of queries that wait for their deadlines at the same time.
 const DEADLINES_AT_ONCE: u64 = 16;
 
 /// A server, and a client of it.
@@ -43,7 +43,7 @@ impl Stage {
         Self { world, server, client }
     }
 
-    /// Stops the server and lets the oracle look at what it left.
+    /// Stops the server and lets the oracle check its files.
     async fn judge(mut self, proof: &mut Proof, records: &[Record]) -> oracle::Figures {
         assert_eq!(self.server.kill().await, Death::Killed);
         let (figures, violations) = oracle::judge(&self.world, records);
@@ -209,8 +209,8 @@ async fn a_result_and_a_cancellation_agree_on_who_came_first() {
     proof.finish(rounds, &json!({"result": first, "ends": ends}));
 }
 
-/// A client that knows what will be asked posts its result while the query is still being created. The
-/// post is refused or accepted, never half of both; and what was refused can be posted again.
+/// A client that knows the next call posts its result while the query is still being created. The post is refused or
+/// accepted, never half of both; and a refused one can be posted again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
     let (seed, rounds) = (seed(), scale("BOSUN_EARLY_RESULTS", 200));
@@ -314,7 +314,7 @@ fn time_until(moment: &str) -> Duration {
     let then = ((hour * 60 + minute) * 60 + second) * 1_000 + millisecond;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
     let left = (then - i64::try_from(now).expect("a time") % DAY).rem_euclid(DAY);
-    // What lies just behind us is a day ahead on this clock.
+    // A moment just in the past is a day ahead on this clock.
     Duration::from_millis(if left > DAY / 2 { 0 } else { left.unsigned_abs() })
 }
 
@@ -353,7 +353,7 @@ async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
         assert_eq!(state, "waiting", "after {body}");
     }
     assert_eq!(mistakes, Vec::<String>::new());
-    let missing = client.post("/nobody/tool-result", &result(&call, "x")).await;
+    let missing = client.post("/missing/tool-result", &result(&call, "x")).await;
     assert_eq!((missing.status, missing.code()), (404, "query_not_found"));
 
     let good = post(client, "refusals", &call, "good").await;

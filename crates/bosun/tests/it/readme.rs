@@ -1,4 +1,4 @@
-//! Every command that a page shows is run, as it stands there.
+//! Every command that a page shows is run verbatim.
 //!
 //! Blocks marked `sh` are commands, in order, in one shell; other blocks are not. A request that the
 //! server refuses fails the test. What is replaced is only what a test must not share with the rest of

@@ -1,5 +1,5 @@
-//! What a process finds that another one left behind: calls in the middle, queries that bring servers
-//! down, and journals that it cannot read.
+//! Recovery of what another process left behind: unfinished calls, queries that crash servers, and journals that cannot
+//! be read.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::support::{
     soon,
 };
 
-/// Starts a process that is to die at `fault`, gives it `body` to work on, and sees it die.
+/// Starts a process with a fault at `fault`, gives it `body` to work on, and waits for its crash.
 async fn die_at(world: &World, fault: &str, body: &Value) {
     let mut server = match soon("the start of the server", world.spawn(Some(fault)).ready()).await {
         Started::Ready(server) => server,
@@ -22,7 +22,7 @@ async fn die_at(world: &World, fault: &str, body: &Value) {
         Started::Dead(death) => panic!("it died of {death:?}"),
     };
     let client = Client::of(&server.base);
-    // It is answered or not, as the point has it.
+    // It is answered or not, depending on the point.
     let asked = client.ask(&Method::POST, "", Some(body));
     let (_, death) = tokio::join!(asked, soon("the death of the server", server.death()));
     assert_eq!(death, Death::AtFaultPoint, "{fault}");
@@ -41,7 +41,7 @@ async fn check_window(fault: &str, runs_once: usize, outcome: &str) {
     die_at(&world, fault, &scenes::query("q", Scene::Once)).await;
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    // Whoever was not answered asks again; it is the same query.
+    // A client without an answer retries; it is the same query.
     let ended = client.post("?wait=20s&view=rfc", &scenes::query("q", Scene::Once)).await;
     assert_eq!(ended.state(), "completed", "{fault}: {}", ended.body);
     let first = &ended.body["toolExecutionHistory"][0];
@@ -52,7 +52,7 @@ async fn check_window(fault: &str, runs_once: usize, outcome: &str) {
     assert_eq!(server.kill().await, Death::Killed);
 }
 
-/// Lets whoever comes by `point` first panic, and sees how the query ends that was in hand, and how the next does.
+/// Makes the first task at `point` panic, and checks the query in progress, and the next one.
 async fn panic_at(point: &str) -> (Value, Value) {
     let world = World::new();
     let Started::Ready(mut server) = soon("the start", world.spawn(Some(&format!("panic@{point}"))).ready()).await
@@ -81,23 +81,23 @@ async fn a_panic_in_a_turn_fails_its_query_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_writer_refuses_what_it_had_in_hand_and_nothing_else() {
+async fn a_panic_of_the_writer_rejects_its_batch_and_nothing_else() {
     let (hurt, next) = panic_at("store.commit").await;
     assert_eq!(hurt["error"]["code"], "store_unavailable", "{hurt}");
     assert_eq!(next["state"], "completed", "{next}");
 }
 
 #[tokio::test]
-async fn a_call_in_every_window_runs_at_most_once_and_the_model_is_told() {
+async fn a_call_in_every_window_runs_at_most_once_and_the_model_learns_of_it() {
     // Nothing had begun: it runs.
     check_window("call.starting:1", 1, "written").await;
-    // Its start is on the disk, and nobody knows the rest.
+    // Its start is on the disk, and the rest is unknown.
     check_window("call.started:1", 0, "outcome_unknown").await;
     check_window("call.ran:1", 1, "outcome_unknown").await;
 }
 
 #[tokio::test]
-async fn a_query_that_brings_the_server_down_is_given_up_and_no_other() {
+async fn a_query_that_crashes_the_server_is_failed_and_no_other() {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
@@ -136,8 +136,8 @@ async fn restarts_in_order_during_one_long_turn_poison_nothing() {
     assert_eq!(server.kill().await, Death::Killed);
 }
 
-/// Journals of tomorrow: of a query that waits and is due, of one that was left in the middle, and of one
-/// that has ended.
+/// Journals of a newer version: of a query that waits and is due, of one that was interrupted, and of one that has
+/// ended.
 #[tokio::test]
 async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
     let world = World::new();
@@ -190,7 +190,7 @@ async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
     assert_eq!(expired.body["toolExecutionHistory"][0]["error"]["code"], "call_expired", "{}", expired.body);
     assert_eq!(client.post("?wait=20s", &scenes::query("new", Scene::Text)).await.state(), "completed");
     assert_eq!(client.get("").await.status, 200);
-    // It is said, and not again and again.
+    // It is logged, but not repeatedly.
     let log = fs::read_to_string(world.log()).unwrap();
     let said = log.lines().filter(|line| line.contains("cannot be read") && line.contains("query=running")).count();
     assert_eq!(said, 1, "{log}");

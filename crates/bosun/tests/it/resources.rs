@@ -9,7 +9,7 @@ use crate::support::{
     soon,
 };
 
-/// What the server has in its files, beside what all proofs have.
+/// The files of the server, in addition to those of all proofs.
 const MANIFESTS: &str = r#"
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
@@ -189,7 +189,7 @@ async fn a_namespace_begins_with_what_is_put_into_it_and_ends_with_it() {
         (status, namespaces["items"].as_array().unwrap().contains(&json!({"name": "fresh"})))
     };
     assert_eq!(listed().await, (404, false));
-    // Nobody has to make it first.
+    // It need not be created first.
     let model = json!({"name": "m", "provider": "openai", "model": "m", "config": {"openai": {"baseUrl": "https://models.example/v1"}}});
     api(&server, "POST", "/v1/namespaces/fresh/models", Some(&model)).await.ok();
     assert_eq!(listed().await, (200, true));
@@ -199,7 +199,7 @@ async fn a_namespace_begins_with_what_is_put_into_it_and_ends_with_it() {
     assert_eq!(listed().await, (200, true), "the query is still in it");
     assert_eq!(api(&server, "DELETE", "/v1/namespaces/fresh/queries/q", None).await.status, 204);
     assert_eq!(listed().await, (404, false));
-    // What happened in it is still on record.
+    // Its acts are still recorded.
     let audited = api(&server, "GET", "/v1/namespaces/fresh/audit", None).await.ok();
     assert!(audited["items"].as_array().is_some_and(|items| !items.is_empty()), "{audited}");
     let made = api(&server, "POST", "/v1/namespaces", Some(&json!({"name": "fresh"}))).await;
@@ -221,7 +221,7 @@ async fn what_is_stored_is_in_effect_at_once_and_as_a_whole() {
     api(&server, "PUT", "/v1/agents/mine", Some(&json!({"modelRef": {"name": "default"}}))).await.ok();
     let answered = ask("q3", "mine").await.ok();
     assert_eq!(answered["status"]["response"]["content"], "I am a script.");
-    // A model may go although an agent uses it.
+    // A model can be deleted although an agent uses it.
     let model = json!({"name": "third", "provider": "openai", "model": "m", "config": {"openai": {"baseUrl": "https://models.example/v1"}}});
     api(&server, "POST", "/v1/models", Some(&model)).await.ok();
     api(&server, "PUT", "/v1/agents/mine", Some(&json!({"modelRef": "third"}))).await.ok();
@@ -229,7 +229,7 @@ async fn what_is_stored_is_in_effect_at_once_and_as_a_whole() {
     assert_eq!(api(&server, "DELETE", "/v1/models/third", None).await.status, 204);
     let read = api(&server, "GET", "/v1/agents/mine", None).await.ok();
     assert_eq!(read["status"]["conditions"][0]["message"], "missing: Model `third`");
-    // A tool that nobody runs is told of when the agent is asked, and its call fails for the model to read.
+    // A tool without a runner is reported when the agent is queried, and its call fails for the model to read.
     api(
         &server,
         "PUT",
@@ -242,7 +242,7 @@ async fn what_is_stored_is_in_effect_at_once_and_as_a_whole() {
     assert!(warned.text.contains("tool `lookup` is of type `mcp`, which this version does not run"), "{}", warned.text);
     let generation = api(&server, "GET", "/v1/capabilities", None).await.ok()["generation"].as_u64();
     assert!(generation >= Some(5), "{generation:?}");
-    // Every one of these acts is in the audit log, with who did it.
+    // Every one of these acts is in the audit log, with its actor.
     let acts = api(&server, "GET", "/v1/events?query=q3", None).await.ok();
     assert_eq!(acts["items"][0]["reason"], "QueryCreated");
 }
@@ -269,7 +269,7 @@ async fn a_file_wins_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn faults_are_told_all_at_once_and_unknown_fields_are_warned_about() {
+async fn faults_are_reported_all_at_once_and_unknown_fields_are_warned_about() {
     let world = world();
     let server = world.start().await;
     let bad = json!({"name": "bad", "prompt": "{{.x}} {{if}}", "parameters": [{"name": "a-b", "value": "v"}], "tools": [{"name": "t"}]});
@@ -382,8 +382,8 @@ async fn the_server_says_what_it_is_and_what_happened() {
     }
 }
 
-/// Killed before the commit, right after it, and before anybody was answered: what was answered is there, and
-/// what was not is there or not, but never in part.
+/// Killed before the commit, right after it, and before the answer: what was answered is there, and what was not is
+/// there or not, but never in part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_survives_a_kill_at_every_point() {
     let world = world();

@@ -1,7 +1,7 @@
 //! ARK's routes, one by one, and every field of their answers.
 //!
 //! `fixtures/ark/routes.json` has them with flat bodies and without a namespace in their paths. ARK has had two forms
-//! of each, and whoever comes from it brings either, so all four combinations are played, each to a server of its own.
+//! of each, and its clients use either, so all four combinations are played, each to a server of its own.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ impl Form {
         let mut written = call.clone();
         let request = call["request"].as_str().unwrap();
         if self.in_path && !request.ends_with("/v1/namespaces") {
-            // A namespace that stands behind the path stands in it then.
+            // A namespace in the query string moves into the path.
             let (place, namespace) = request.split_once("?namespace=").unwrap_or((request, "default"));
             written["request"] = place.replacen("/v1/", &format!("/v1/namespaces/{namespace}/"), 1).into();
         }

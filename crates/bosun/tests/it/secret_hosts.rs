@@ -1,7 +1,7 @@
-//! A secret of the server goes where its operator sends it, whatever a client stores.
+//! A secret of the server is sent only where its operator allows it, whatever a client stores.
 //!
-//! Two model APIs listen on loopback and keep what they are sent: one that a manifest in a file names, and one that
-//! only a client does. The proof is at their ends: a canary arrives at the first and never at the second.
+//! Two model APIs listen on loopback and record requests: one that a manifest in a file names, and one that only a
+//! client does. The proof is theirs: a canary arrives at the first and never at the second.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ impl Town {
         )
     }
 
-    /// Puts a key into the secret.
+    /// Writes a key of the secret.
     fn put(&self, key: &str, value: &str) {
         let directory = self.world.path("secrets").join("default/shared");
         fs::create_dir_all(&directory).unwrap();
@@ -114,7 +114,7 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
     let (trusted, foreign) = (town.trusted.url(), town.foreign.url());
     let key = json!({"apiKey": secret()});
 
-    // Where a file sends it, a client may, too; what a client brings itself goes anywhere.
+    // Where a file sends it, a client may, too; a client's own key may be sent anywhere.
     api(&server, "POST", "/v1/models", Some(&model("same", &trusted, &key))).await;
     api(&server, "POST", "/v1/models", Some(&model("own", &foreign, &json!({"apiKey": "client-key"})))).await;
     assert_eq!(ask(&server, "q1", "same").await, outcome("completed", ""));
@@ -122,19 +122,19 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
     assert_eq!(ask(&server, "q3", "official").await, outcome("completed", ""));
     assert_eq!(town.heard(), [(2, 2), (1, 0)]);
 
-    // On no way in, and in no place of a request.
+    // By no route, and in no part of a request.
     let header = json!({"apiKey": "client-key", "headers": [{"name": "x-key", "value": secret()}]});
     let property = json!({"apiKey": "client-key", "properties": {"user": secret()}});
     for settings in [&key, &header, &property] {
         check_refused(&api(&server, "POST", "/v1/models", Some(&model("evil", &foreign, settings))).await);
     }
-    // A body is kept by the API for whoever owns the key beside it: not even to the trusted one.
+    // The API may store a body for the owner of the key that it is sent with: not even to the trusted one.
     check_refused(&api(&server, "POST", "/v1/models", Some(&model("evil", &trusted, &property))).await);
     let raw = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Model", "metadata": {"name": "evil"}, "spec": {
         "provider": "openai", "model": {"value": "m"},
         "config": {"openai": {"baseUrl": {"value": format!("{foreign}/v1")}, "apiKey": secret()}}}});
     check_refused(&api(&server, "POST", "/v1/resources/apis/ark.mckinsey.com/v1alpha1/models", Some(&raw)).await);
-    // A model that is in order cannot be turned round, from either side.
+    // A valid model cannot be redirected by a change, from either side.
     let moved =
         json!({"spec": {"config": {"openai": {"baseUrl": {"value": format!("{foreign}/v1")}, "apiKey": secret()}}}});
     check_refused(&api(&server, "PUT", "/v1/models/same", Some(&moved)).await);
@@ -154,7 +154,7 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     let by_name = town.foreign.url().replace("127.0.0.1", "localhost");
     let key = json!({"apiKey": secret()});
 
-    // The operator lists a host, and takes it back.
+    // The operator lists a host, and removes it again.
     check_refused(&api(&server, "POST", "/v1/models", Some(&model("listed", &by_name, &key))).await);
     town.put("allowed-hosts", "localhost\n127.0.0.1\n");
     let created = api(&server, "POST", "/v1/models", Some(&model("listed", &by_name, &key))).await;
@@ -172,13 +172,13 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     town.put("allowed-hosts", &format!("http://localhost:{port}"));
     assert_eq!(ask(&server, "p3", "listed").await, outcome("completed", ""));
     assert_eq!(town.heard(), [(0, 0), (2, 2)]);
-    // A list binds files as well.
+    // A list applies to files as well.
     town.put("allowed-hosts", "elsewhere.example\n");
     assert_eq!(ask(&server, "q3", "official").await, outcome("failed", "secret_not_allowed"));
     fs::remove_file(town.world.path("secrets").join("default/shared/allowed-hosts")).unwrap();
     assert_eq!(ask(&server, "q4", "listed").await, outcome("failed", "secret_not_allowed"));
 
-    // The file that sent the secret there goes away.
+    // The file that sent the secret there is removed.
     let created = api(&server, "POST", "/v1/models", Some(&model("same", &town.trusted.url(), &key))).await;
     assert_eq!(created.status, 200, "{}", created.text);
     assert_eq!(ask(&server, "q5", "same").await, outcome("completed", ""));
@@ -210,7 +210,7 @@ async fn an_address_that_is_a_secret_gets_the_key_beside_it_and_no_other() {
     assert_eq!(ask(&server, "q1", "beside").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q2", "apart").await, outcome("failed", "secret_not_allowed"));
     assert_eq!(town.heard(), [(0, 0), (1, 1)]);
-    // The address is a secret, too: a refusal does not tell it.
+    // The address is a secret, too: a refusal does not reveal it.
     let told = api(&server, "GET", "/v1/queries/q2", None).await.text;
     assert!(told.contains("the address in secret `shared`"), "{told}");
     assert!(!told.contains(town.foreign.url().trim_start_matches("http://")), "{told}");

@@ -1,4 +1,4 @@
-//! `bosun serve` as its operator meets it: what it says when something is wrong, and how it stops.
+//! `bosun serve` from an operator's view: its error messages, and how it stops.
 
 use std::process::{Output, Stdio};
 
@@ -43,7 +43,7 @@ async fn an_empty_directory_gets_the_smallest_agent_as_an_answer() {
 }
 
 #[tokio::test]
-async fn all_faults_of_the_manifests_are_told_at_once_with_their_places() {
+async fn all_faults_of_the_manifests_are_reported_at_once_with_their_places() {
     let directory = tempfile::tempdir().unwrap();
     let manifests = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Agent\nmetadata: {name: a}\nspec: {promt: hello}\n\
         ---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Agnt\nmetadata: {name: b}\nspec: {prompt: hello}\n";
@@ -97,7 +97,7 @@ async fn signal(child: &Child, name: &str) {
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_in_order() {
+async fn a_signal_stops_it_gracefully() {
     for name in ["TERM", "INT"] {
         let (child, _, _directory) = ready("text").await;
         signal(&child, name).await;
@@ -108,16 +108,16 @@ async fn a_signal_ends_it_in_order() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_stops_it_at_once() {
     let (mut child, address, _directory) = ready("text").await;
-    // A request in hand that never ends: its body is promised and does not come.
+    // A pending request that never ends: its body is announced and does not arrive.
     let mut connection = TcpStream::connect(&address).await.unwrap();
     let request = format!(
         "POST /v1/queries HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
         content-length: 9\r\nexpect: 100-continue\r\n\r\n"
     );
     connection.write_all(request.as_bytes()).await.unwrap();
-    // The server asks for the body when a handler has begun to wait for it.
+    // The server requests the body when a handler has begun to wait for it.
     let mut answer = [0; 12];
     connection.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 100");

@@ -1,4 +1,4 @@
-//! How a server ends when it is asked to.
+//! How a server stops.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::support::{
     soon, until,
 };
 
-/// How many queries are in flight at every moment.
+/// The number of queries in flight.
 const CLIENTS: u64 = 16;
 /// What is promised.
 const LONGEST_END: Duration = Duration::from_secs(40);
@@ -92,7 +92,7 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_waits_or_watches_is_answered_before_the_end() {
+async fn waiting_and_streaming_clients_are_answered_before_the_end() {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
@@ -116,8 +116,8 @@ async fn whoever_waits_or_watches_is_answered_before_the_end() {
     assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
 }
 
-/// A disk that does not answer keeps the last commit, and the process with it, for ever. The second
-/// signal does not ask for it.
+/// A disk that does not answer blocks the last commit, and the process with it, forever. The second signal does not
+/// wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
     let mut world = World::new();
@@ -140,7 +140,7 @@ async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
     let (asked, elapsed) = tokio::join!(asked, stopped);
     assert!(asked.is_err(), "what is not on the disk is not answered: {asked:?}");
     assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
-    // The first process has gone, and the disk is well again.
+    // The first process has ended, and the disk is repaired.
     disk.mend();
     let mut server = world.start().await;
     let created = Client::of(&server.base).post("?wait=20s", &body).await;

@@ -1,8 +1,7 @@
 //! Streams that are cut at random bytes and resumed, until the query ends.
 //!
-//! What a reader puts together from the pieces must be what one whole reading gives: no event twice,
-//! none missing, none in another order, and the text of the last turn complete. The whole reading, in
-//! turn, must tell the journal.
+//! What a reader assembles from the parts must equal one uninterrupted reading: no event twice, none missing, none in
+//! another order, and the text of the last turn complete. The uninterrupted reading, in turn, must match the journal.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ use crate::support::{
     sse::SseEvent,
 };
 
-/// How many readers there are at a time.
+/// The number of concurrent readers.
 const READERS: u64 = 8;
 /// A cut may come this late; most events are shorter.
 const LONGEST_PIECE: u64 = 700;
@@ -94,7 +93,7 @@ fn told_as(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// Reads one query in pieces.
+/// Reads one query in parts.
 struct Reader {
     client: Client,
     rng: Rng,
@@ -107,7 +106,7 @@ struct Reader {
     violations: Vec<String>,
 }
 
-/// What a reader has put together of one turn.
+/// What a reader has assembled of one turn.
 #[derive(Debug, Default)]
 struct Text {
     turn: u64,

@@ -1,4 +1,4 @@
-//! What an operator does with a store: look it over, copy it, restore it; and what it says when it is damaged.
+//! What an operator does with a store: check it, back it up, restore it; and the messages when it is damaged.
 
 use std::{
     fs,
@@ -67,7 +67,7 @@ fn assert_refused(output: &Output, said: &[&str]) {
     }
 }
 
-/// A copy of a store that something may be done to.
+/// A copy of a store that may be damaged.
 fn copy(world: &World) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
@@ -97,7 +97,7 @@ async fn a_store_that_is_whole_says_so_with_and_without_a_server() {
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
     let mut server = world.start().await;
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
-    // Killed: there is a log that has not been written back.
+    // Killed: there is a WAL that has not been checkpointed.
     assert_eq!(server.kill().await, Death::Killed);
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
     let output = run(bosun().args(["check", "--json", "--data"]).arg(world.data())).await;
@@ -106,7 +106,7 @@ async fn a_store_that_is_whole_says_so_with_and_without_a_server() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_store_is_told_at_once() {
+async fn every_fault_of_a_store_is_reported_at_once() {
     let world = store().await;
     let (_directory, data) = copy(&world);
     let entry = |seq: i64| format!("key = (SELECT id FROM queries WHERE name = 'told') << 24 | {seq}");
@@ -131,8 +131,8 @@ async fn every_fault_of_a_store_is_told_at_once() {
         &[
             "error[schema_changed]: `queries_by_deadline` is missing",
             "error[head_differs]: query `default/waiting`: its status does not match its journal",
-            "error[head_differs]: query `default/waiting`: its deadline is not",
-            "error[head_differs]: query `default/done`: its head is not",
+            "error[head_differs]: query `default/waiting`: its deadline does not match its journal",
+            "error[head_differs]: query `default/done`: its head does not match its journal",
             "error[entry_unreadable]: query `default/told`: entry 2 of its journal cannot be read",
             "unknown variant `unheard_of`",
             "entry 3 of its journal cannot be read: journal entry has version 99, newer than this program's",
@@ -163,7 +163,7 @@ async fn every_fault_of_a_store_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_store_of_ours_is_told_apart() {
+async fn a_directory_without_a_store_is_reported_as_such() {
     let world = store().await;
     let nothing = tempfile::tempdir().unwrap();
     assert_refused(&check(nothing.path()).await, &["error[store_missing]: there is no store in", "given with --data"]);
@@ -198,7 +198,7 @@ async fn a_store_that_cannot_be_written_to_is_read_and_not_served() {
         assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
         let to = world.path(if is_killed { "copy-of-killed" } else { "copy" });
         assert_ok(&backup(&world.data(), &to, &[]).await, "3 queries, 16 entries, ok: ");
-        // Where all files are there already, permissions of the directory keep nobody from writing to them.
+        // Where all files exist already, permissions of the directory do not prevent writes to them.
         if !is_killed {
             assert_refused(&serve(&world).await, &["store"]);
         }
@@ -213,7 +213,7 @@ async fn serve(world: &World) -> Output {
     run(&mut command).await
 }
 
-/// Something in the middle of a table's page is not what it was.
+/// Overwrites a part in the middle of a table's page.
 fn scribble(data: &Path) {
     let database = data.join("bosun.db");
     let root: u64 = Connection::open(&database)
@@ -235,14 +235,14 @@ async fn a_damaged_store_is_refused_by_the_server_which_says_where_to_look() {
     let command = format!("bosun check --data {}", world.data().display());
     assert_refused(&output, &["is damaged", &command, "`bosun backup`"]);
     assert!(before == fs::read(world.data().join("bosun.db")).unwrap(), "nothing was changed");
-    // Nor is a copy made of it that would be taken for good.
+    // Nor is it backed up as if it were intact.
     let to = world.path("copy");
     assert_refused(&backup(&world.data(), &to, &[]).await, &["bosun check --data"]);
     assert!(!to.exists());
 }
 
 #[tokio::test]
-async fn blobs_are_looked_at_and_copied_with_their_store() {
+async fn blobs_are_checked_and_copied_with_their_store() {
     let world = store().await;
     let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"; // of `hello`
     let blobs = world.data().join("blobs");
@@ -296,14 +296,14 @@ async fn a_copy_replaces_nothing_by_accident() {
     assert_refused(&backup(&data, Path::new("/proc/copy"), &[]).await, &["cannot be written to"]);
     let left: Vec<_> = world.path("").read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".partial")), "{left:?}");
-    // What a backup left that was killed is in nobody's way.
+    // What a killed backup left is not in the way.
     fs::create_dir(world.path("copy2.partial")).unwrap();
     fs::write(world.path("copy2.partial").join("bosun.db"), "half").unwrap();
     assert_ok(&backup(&data, &world.path("copy2"), &[]).await, "3 queries, 16 entries, ok: ");
 }
 
-/// Copies are made while clients work; each is whole, has all that was acknowledged before it was begun,
-/// and a server goes on from it.
+/// Backups are made while clients work; each is complete, has all that was acknowledged before it was started, and a
+/// server goes on from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_made_under_load_is_whole_and_can_be_gone_on_from() {
     let world = World::new();

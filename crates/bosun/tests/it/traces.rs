@@ -16,10 +16,10 @@ use crate::support::{
 
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const STATE: &str = "congo=t61rcWkgMzE";
-/// Of whoever delivers.
+/// The trace of the client that delivers.
 const DELIVERER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// What nobody may find in a span.
+/// Content that no span may contain.
 const QUESTION: &str = "how-deep-is-the-secret-harbour";
 const RESULT: &str = "forty-two-secret-fathoms";
 
@@ -61,8 +61,8 @@ impl Scene {
         Self { world, model }
     }
 
-    /// Asks, waits until the client's tool is wanted, and kills the server; another one takes the result. The
-    /// query as it was at the pause, and at its end.
+    /// Creates a query, waits until the client's tool is called, and kills the server; another one accepts the result.
+    /// The query as it was at the pause, and at its end.
     async fn play(&self, headers: &[(&str, &str)]) -> (Value, Value) {
         let server = self.world.start().await;
         let asked = json!({
@@ -80,7 +80,7 @@ impl Scene {
         (paused, ended)
     }
 
-    /// In order: what has to be told is told.
+    /// Stops gracefully: pending spans are flushed.
     async fn stop(&self, mut server: Server) {
         server.terminate();
         assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
@@ -114,7 +114,7 @@ async fn a_callers_trace_goes_on_after_a_restart_to_the_model_and_to_the_clients
 }
 
 #[tokio::test]
-async fn a_query_without_a_trace_tells_of_none() {
+async fn a_query_without_a_trace_reports_none() {
     let scene = Scene::open().await;
     let (paused, _) = scene.play(&[("traceparent", "nonsense"), ("tracestate", STATE)]).await;
     assert!(paused["toolCalls"][0].get("traceparent").is_none(), "{paused}");
@@ -123,7 +123,7 @@ async fn a_query_without_a_trace_tells_of_none() {
     }
 }
 
-/// The variable may be set for everything on a machine; a collector may be away.
+/// The variable may be set for everything on a machine; a collector may be unreachable.
 #[tokio::test]
 async fn a_server_that_cannot_send_spans_says_so_once_and_runs() {
     let mut scene = Scene::open().await;

@@ -21,8 +21,7 @@ use crate::{
 const POINTS: &[&str] = &["upgrade.commit", "upgrade.committed"];
 const FIRST_VERSION: &str = include_str!("../../../adapters/src/store/sqlite/schema/1.sql");
 
-/// A store with a query of each kind: one waits, one was left in the middle, one has ended, and one cannot
-/// be read by anybody.
+/// A store with a query of each kind: one waits, one was interrupted, one has ended, and one cannot be read.
 async fn world() -> (World, String) {
     let world = World::new();
     let mut server = world.start().await;
@@ -37,7 +36,7 @@ async fn world() -> (World, String) {
     (world, call)
 }
 
-/// Writes what is in the store at `new` to `old`, as the first version would have.
+/// Writes the content of the store at `new` to `old`, as the first version would have.
 fn write_as_first_version(new: &Path, old: &Path) {
     fs::create_dir_all(old.parent().unwrap()).unwrap();
     let connection = Connection::open(old).unwrap();
@@ -59,9 +58,9 @@ fn write_as_first_version(new: &Path, old: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_that_is_killed_is_gone_on_with() {
+async fn a_killed_upgrade_is_continued() {
     let (seed, kills) = (seed(), scale("BOSUN_UPGRADE_KILLS", 6));
-    let test = "upgrades::an_upgrade_that_is_killed_is_gone_on_with";
+    let test = "upgrades::a_killed_upgrade_is_continued";
     let mut proof = Proof::begin(test, seed, &[("BOSUN_UPGRADE_KILLS", kills)]);
     let mut rng = Rng::new(seed);
     let (origin, call) = world().await;
@@ -105,7 +104,7 @@ fn version(database: &Path) -> u64 {
     Connection::open(database).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// The next process has everything that the first version had, and goes on with it.
+/// The next process has everything that the first version had, and continues it.
 async fn go_on(world: &World, call: &str) -> Result<(), String> {
     let mut server = world.start().await;
     let client = Client::of(&server.base);

@@ -152,7 +152,7 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
         ("openai", "https://api.openai.com/v1", key.clone()),
         ("openai", "https://api.anthropic.com/v1", key.clone()),
         ("anthropic", "https://api.openai.com", key.clone()),
-        ("azure", "https://somebody.openai.azure.com", key),
+        ("azure", "https://elsewhere.openai.azure.com", key),
         ("openai", "https://api.openai.com/v1", header),
         ("openai", "https://api.openai.com/v1", property),
     ] {

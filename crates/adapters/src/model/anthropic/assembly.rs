@@ -253,7 +253,7 @@ impl MessagesAssembly {
                 fields::grow_members(&mut block.fields, delta);
             }
             (BlockKind::Text(_) | BlockKind::ToolUse { .. }, other) => {
-                return Err(malformed(format!("a `{other}` does not belong in block {index}")));
+                return Err(malformed(format!("a `{other}` does not belong into block {index}")));
             }
         }
         Ok(())

@@ -113,7 +113,7 @@ impl RequestAddress {
     }
 }
 
-/// What a manifest itself says of where requests go, read once. It may hold a secret, so nobody sees it.
+/// The destination that a manifest itself names, parsed once. It may contain a secret, so it is never shown.
 pub(super) struct WrittenRequest {
     base: Option<Url>,
     /// If nothing of it is looked up at each call.

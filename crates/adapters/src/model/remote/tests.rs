@@ -134,7 +134,7 @@ async fn every_wait_has_its_limit() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_a_probe_makes_room_for_another() {
+async fn an_abandoned_probe_allows_another_one() {
     let mut answers = vec![failing(500, "down"); 5];
     answers.extend([good().after(Duration::from_secs(600)), good()]);
     let server = stand_in(answers).await;

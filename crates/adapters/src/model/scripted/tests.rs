@@ -100,7 +100,7 @@ fn second_turn() -> Vec<Message> {
         user("What is 25% of 8,432?"),
         Message::Assistant { text: None, calls: vec![call("a", "calculator"), call("b", &alias)], provider: None },
         result("a", "calculator", "2108"),
-        result("b", &alias, "nobody"),
+        result("b", &alias, "nothing"),
     ]
 }
 

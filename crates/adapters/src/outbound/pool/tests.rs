@@ -1,4 +1,4 @@
-//! Connections that are used again, HTTP/2, and addresses that are refused, over real sockets.
+//! Reused connections, HTTP/2, and refused addresses, over real sockets.
 
 use std::{
     convert::Infallible,
@@ -63,7 +63,7 @@ impl Server {
         Self { to, opened, closed, _serving: serving }
     }
 
-    /// One without TLS that closes a connection after so many answers.
+    /// One without TLS that closes a connection after this many answers.
     async fn closing_after(answers: usize) -> Self {
         Self::start("http", move |stream| answer(stream, answers)).await
     }
@@ -245,8 +245,8 @@ async fn a_certificate_that_is_not_trusted_is_refused() {
     assert!(cause(&error).contains("UnknownIssuer"), "{error:?}");
 }
 
-/// A name that leads to this machine is refused by what connects, and not by how it is spelled: with this client,
-/// the spelling has not been looked at.
+/// A name that resolves to this machine is refused by the resolver, and not by its spelling: this client has not
+/// checked the spelling.
 #[tokio::test]
 async fn a_name_that_leads_to_a_private_address_is_not_called() {
     let server = Server::closing_after(1).await;

@@ -22,7 +22,7 @@ pub(super) fn tool() -> Tool {
         "properties": {
             "handle": {
                 "type": "string",
-                "description": "The handle that stands at the end of the truncated result",
+                "description": "The handle at the end of the truncated result",
             },
             "offset": {
                 "type": "integer",

@@ -39,7 +39,7 @@ pub enum BackupError {
         #[source]
         source: Box<StoreFault>,
     },
-    #[error("`{}` exists: choose another name, or replace it with `--force`", .0.display())]
+    #[error("`{}` exists: choose another name, or replace it", .0.display())]
     Exists(PathBuf),
     #[error("`{}` is not a backup of a store and is not replaced: choose another name, or remove it yourself", .0.display())]
     NotACopy(PathBuf),

@@ -1,7 +1,7 @@
 //! Asking an agent of a running server: what `bosun query` and `bosun chat` have in common.
 //!
-//! [`AgentOptions`] says which agent, where, and which tools this client brings; [`Asker`] is made of it
-//! before anything is sent; [`Session`] follows one query to its end and serves its calls on the way.
+//! [`AgentOptions`] names the agent, its server, and the tools of this client; [`Asker`] is built from it before
+//! anything is sent; [`Session`] follows one query to its end and serves its calls on the way.
 
 mod screen;
 mod session;

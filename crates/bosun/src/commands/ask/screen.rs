@@ -1,9 +1,8 @@
 //! The output of a run on the terminal.
 //!
-//! The answer goes to standard output and everything about how it came to be to standard error, so
-//! that `answer=$(bosun query …)` is the answer and nothing else. Where standard output is a
-//! terminal, the answer is written there while the model still speaks. [`Detail`] says how much
-//! else is shown.
+//! The answer goes to standard output and everything about how it came about to standard error, so that `answer=$(bosun
+//! query …)` is the answer and nothing else. If standard output is a terminal, the answer is streamed there. [`Detail`]
+//! sets how much else is shown.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -26,14 +25,14 @@ const WARN: Style = AnsiColor::Yellow.on_default();
 /// The maximum length of arguments and results that are shown.
 const SHOWN: usize = 100;
 
-/// How much is shown beside the answer.
+/// How much is shown besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Detail {
     /// Every step of the run, with its time.
     Steps,
     /// In a conversation: the calls of tools, and what goes wrong.
     Calls,
-    /// The events on standard output as they came, as JSON, and nothing else.
+    /// The events on standard output as they were received, as JSON, and nothing else.
     Events,
 }
 

@@ -1,4 +1,4 @@
-//! One query, from its creation to its end, and the calls of it that this client serves.
+//! One query, from its creation to its end, and its calls that this client serves.
 //!
 //! The query belongs to the server: this client may lose its connection, the server may restart, and the stream
 //! goes on from the last event that was seen. Calls of one turn run at the same time.
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::client::{Client, ClientError, Following, Seen, pause};
 
-/// How often a request is sent before this client gives up: with the pauses, almost a minute.
+/// The maximum number of attempts of a request: with the delays, almost a minute.
 const MAX_POSTS: u32 = 30;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(in crate::commands) struct Session<'a> {
     pub(super) tools: &'a LocalTools,
 }
 
-/// How far a call has come on this side.
+/// The progress of a call on this side.
 enum Progress {
     /// Its command has ended.
     Ran { call: String, tool: String, outcome: Result<String, String> },
@@ -81,7 +81,7 @@ impl Session<'_> {
         }
     }
 
-    /// Cancels the query, also if it is still on its way to the server. The stream tells how it ended.
+    /// Cancels the query, also if its creation is still pending. The stream reports how it ended.
     pub(in crate::commands) async fn cancel(&self) {
         for failures in 1..=MAX_POSTS {
             match self.client.cancel(self.name).await {
@@ -100,7 +100,7 @@ impl Session<'_> {
         Progress::Ran { call: text("id"), tool: text("name"), outcome }
     }
 
-    /// Sends the result until the server has it: it is recorded once, however often it arrives.
+    /// Posts the result until the server has it: it is recorded once, however often it arrives.
     async fn bring(&self, call: String, tool: String, outcome: Result<String, String>) -> Progress {
         let mut failures = 0;
         loop {
@@ -118,7 +118,7 @@ impl Session<'_> {
     }
 }
 
-/// The call has its outcome already, or the query has ended: the stream tells the rest.
+/// The call already has its outcome, or the query has ended: the stream reports the rest.
 fn is_overtaken(error: &ClientError) -> bool {
     matches!(error.code(), Some("already_resolved" | "call_expired" | "call_cancelled" | "call_not_waiting"))
 }

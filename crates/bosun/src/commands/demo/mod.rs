@@ -180,7 +180,7 @@ async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow
     let mut run = run.reattach(&server.base).await?;
     let state = run.state().await?;
     ensure!(state == "waiting", "after the restart the query is `{state}`, not `waiting`");
-    timeline.step(Side::Client, "⇠", &format!("asks where the query stands: {state}, with its call still open"))?;
+    timeline.step(Side::Client, "⇠", &format!("asks for the state of the query: {state}, with its call still open"))?;
     let result = calculate(timeline, &call).await?;
     bring(timeline, &run, &call, &result).await?;
     expect(&run.answer().await?, ANSWER)?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{CatalogArguments, run_by};
 use crate::commands::report::{count, printable};
 
-/// Show a tool, and what each model API is told of it.
+/// Show a tool, and what each model API receives of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   bosun tools show send_email
@@ -53,7 +53,7 @@ fn print_declaration(toolset: &Toolset, dialect: AnyDialect) -> anyhow::Result<(
     }
     for quarantined in &declarations.quarantined {
         anstream::eprintln!(
-            "warning: {} is not told of `{}`: {}",
+            "warning: {} does not receive `{}`: {}",
             dialect.as_str(),
             quarantined.tool,
             printable(&quarantined.reason)
@@ -72,7 +72,7 @@ fn print_tool(tool: &Tool, toolset: &Toolset) {
         anstream::println!("{label:<12}{}", printable(&text));
     }
     anstream::println!("\n{HEAD}Parameters{HEAD:#}\n{:#}", tool.parameters);
-    anstream::println!("\n{HEAD}{:<18}{:>6}  Not told{HEAD:#}", "Model API", "Tokens");
+    anstream::println!("\n{HEAD}{:<18}{:>6}  Omitted{HEAD:#}", "Model API", "Tokens");
     for dialect in AnyDialect::ALL {
         let declarations = dialect.declare_toolset(toolset);
         let quarantined = declarations.quarantined.iter().map(|tool| format!("the tool: {}", tool.reason));

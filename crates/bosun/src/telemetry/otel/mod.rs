@@ -1,11 +1,10 @@
 //! Spans for OpenTelemetry, sent as OTLP over HTTP in JSON.
 //!
-//! Every span of the program becomes one of a trace. A span says in its fields where it belongs if that is not
-//! within the span around it: `traceparent` is the one above it, `trace` is its own place where the program has
-//! chosen it. Agents, models and tools are named as the GenAI conventions have it (`invoke_agent`, `chat`,
-//! `execute_tool`, `gen_ai.*`), and nothing of what they say is sent. A trace that its caller does not sample is
-//! not sent either; there is no other sampling here: collectors do that better. `docs/decisions/016-otlp.md` has why the
-//! crates of OpenTelemetry are not used.
+//! Every span of the program becomes a span of a trace. Fields of a span override its parent: `traceparent` is its
+//! parent, `trace` its own id where the program has chosen it. Agents, models and tools are named by the GenAI
+//! conventions (`invoke_agent`, `chat`, `execute_tool`, `gen_ai.*`), and none of their content is sent. A trace that
+//! its caller does not sample is not sent either; there is no other sampling here: collectors do that better.
+//! `docs/decisions/016-otlp.md` explains why the crates of OpenTelemetry are not used.
 
 mod export;
 #[cfg(test)]

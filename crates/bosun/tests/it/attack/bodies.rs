@@ -1,15 +1,15 @@
 //! The worst bodies of every route: generated from the description of the API and from tables.
 //!
-//! Every route that takes a body gets bodies that are bad JSON or a lot of it, bodies in which one of its fields
-//! is filled up, and, where it does something costly with a field, bodies made for that. All are as large as
-//! a body may be. Nothing is made before it is sent.
+//! Every route that accepts a body gets bodies that are bad JSON or a lot of it, bodies in which one of its fields is
+//! filled up, and, where it does something costly with a field, bodies made for that. All are as large as a body may
+//! be. Each is generated when it is sent.
 
 use serde_json::{Map, Value, json};
 
 use super::schemas;
 use crate::support::rng::Rng;
 
-/// What a body may have, less what a header of the JSON needs.
+/// The limit of a body, less what a header of the JSON needs.
 const SIZE: usize = (1 << 20) - (8 << 10);
 
 /// One request that is as bad as it can be.
@@ -43,7 +43,7 @@ struct Route {
 }
 
 impl Route {
-    /// A path that leads somewhere, as far as that can be.
+    /// An existing path, as far as possible.
     fn path(&self) -> String {
         let query = self.template.contains("/queries/");
         let name = if query { "victim-query" } else { "victim" };
@@ -65,7 +65,7 @@ impl Route {
                 .is_some_and(|path| path.trim_start_matches("/namespaces/{namespace}") == end)
     }
 
-    /// A body that the route takes, without its closing brace.
+    /// A valid body of the route, without its closing brace.
     fn base(&self) -> &'static str {
         const BASES: &[(&str, &str)] = &[
             ("/queries", r#"{"input":"text","target":{"type":"agent","name":"prover"}"#),
@@ -87,7 +87,7 @@ impl Route {
         ];
         let path = self.path();
         let ends = |end: &&(&str, &'static str)| path.ends_with(end.0) || path.contains(&format!("{}/", end.0));
-        // The last part of a path says what it takes.
+        // The last part of a path names the kind.
         BASES.iter().rev().find(ends).map_or("{\"wait\":0", |(_, base)| base)
     }
 }
@@ -189,7 +189,7 @@ fn deep(open: &str, inner: &str, close: &str, depth: usize) -> String {
 /// What a value is called, and what makes it.
 type Filling = (&'static str, fn() -> String);
 
-/// Values that may stand in any field.
+/// Values that are tried in any field.
 const FILLINGS: &[Filling] = &[
     ("zeros", || list("0")),
     ("dense zeros", || dense("0")),
@@ -213,7 +213,7 @@ const FILLINGS: &[Filling] = &[
     ("deeper than any limit", || deep("[", "", "]", SIZE / 2)),
 ];
 
-/// Bodies that have nothing to do with what the route is for.
+/// Bodies that are unrelated to the route.
 fn of_any_route(route: &Route) -> Vec<Shape> {
     let base = route.base();
     let raw = |name: &str, make: fn() -> String| Shape::new(route, name, move || make().into_bytes());
@@ -262,7 +262,7 @@ fn of_fields(route: &Route) -> Vec<Shape> {
     shapes
 }
 
-/// Bodies for what the route does: those that come first, and the others.
+/// Bodies for what the route does: the most important ones first, then the others.
 fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
     let base = route.base();
     let shape = |name: &str, field: &'static str, fill: fn() -> String| {

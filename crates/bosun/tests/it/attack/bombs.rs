@@ -1,11 +1,11 @@
-//! Small requests that unfold: templates (H3), compiled patterns (H4), lists of faults (H6).
+//! Small requests that expand: templates (H3), compiled patterns (H4), lists of faults (H6).
 
 use serde_json::{Value, json};
 
 use super::{Attack, schemas, target::Target};
 use crate::support::proof::scale;
 
-/// What a refusal may say.
+/// The maximum size of a refusal.
 const REFUSAL: u64 = 256 << 10;
 /// What one such request may cost: 64 MiB, and 24 times itself.
 fn memory(body: usize) -> u64 {
@@ -23,7 +23,7 @@ fn query(fields: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_template_that_unfolds_to_gigabytes_is_refused() {
     let mut attack = Attack::begin("h3_template_bombs");
-    // Less than the report's 980 KB: what unfolds from this ends an unfixed server, and not the machine.
+    // Less than the report's 980 KB: its expansion ends an unfixed server, and not the machine.
     let kib = usize::try_from(scale("BOSUN_ATTACK_TEMPLATE", 100)).expect("a size");
     let (text, value) = ("{{.a}}".repeat(kib * 1024 / 6), "x".repeat(kib * 1024));
     let parameters = json!([{"name": "a", "value": value}]);
@@ -51,7 +51,7 @@ async fn a_template_that_unfolds_to_gigabytes_is_refused() {
             continue;
         };
         if body["type"] == "messages" {
-            // Messages are no templates: they may be taken as they are.
+            // Messages are not templates: they may be accepted as they are.
             attack.expect(reply.status < 500, || format!("{path}: {} {}", reply.status, reply.code()));
         } else if *path == "/v1/queries" {
             let refused = (reply.status, reply.code()) == (422, "input_too_large");
@@ -63,7 +63,7 @@ async fn a_template_that_unfolds_to_gigabytes_is_refused() {
             let ended = if reply.status == 200 { target.end_of("/v1/queries/of-bomb").await } else { reply };
             attack.expect(ended.state() != "completed", || "the prompt was filled in".to_owned());
         }
-        // What is taken is shown again, in two views of it.
+        // An accepted resource is shown again, in two views.
         let shown = if reply.status == 200 { 4 * length as u64 } else { 0 };
         attack.expect(reply.length <= REFUSAL + shown, || format!("{path}: {} bytes answered", reply.length));
         measure.judge(&mut attack, &watch, memory(length));
@@ -79,7 +79,7 @@ async fn patterns_that_compile_to_gigabytes_are_refused() {
     let mut target = Target::start(&[]).await;
     let mut watch = target.watch();
     let most = usize::try_from(scale("BOSUN_ATTACK_PATTERNS", 700)).expect("a count");
-    // No two rounds have a pattern in common: what the first one left in a cache does not help the second.
+    // No two rounds share a pattern: the cache of the first one does not help the second.
     for (round, count) in [most / 4, most, most].into_iter().enumerate() {
         let tools = schemas::pattern_bomb(count, &format!("[^{round}]{{500}}"));
         let body = query(&json!({"externalTools": tools}));

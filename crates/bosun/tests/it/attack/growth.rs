@@ -15,13 +15,13 @@ use crate::support::{
     scenes::{self, Scene},
 };
 
-/// Everything that lies below a directory, in bytes.
+/// The size of everything below a directory, in bytes.
 fn size_of(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let size = |entry: fs::DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
         Ok(metadata) => metadata.len(),
-        // It has just gone.
+        // Removed meanwhile.
         Err(_) => 0,
     };
     entries.map(size).sum()
@@ -146,7 +146,7 @@ fn size_of_file(path: &Path) -> u64 {
     fs::metadata(path).map(|metadata| metadata.len()).unwrap_or_default()
 }
 
-/// Sends all but the last piece of a result, and waits for what is said to that.
+/// Sends all but the last part of a result, and waits for the answer.
 async fn half_upload(address: String, path: String, megabytes: usize) -> Option<String> {
     let mut connection = TcpStream::connect(&address).await.ok()?;
     let length = (megabytes + 1) << 20;
@@ -156,7 +156,7 @@ async fn half_upload(address: String, path: String, megabytes: usize) -> Option<
     connection.write_all(head.as_bytes()).await.ok()?;
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..megabytes {
-        // Who is refused may be cut off before all is sent; the answer says which.
+        // A refused client may be disconnected before everything is sent; the answer tells which.
         if connection.write_all(&piece).await.is_err() {
             break;
         }
@@ -178,13 +178,13 @@ async fn uploads_that_never_end_do_not_fill_the_disk() {
         let address = target.server.base.trim_start_matches("http://").to_owned();
         clients.spawn(half_upload(address, format!("/v1/queries/q/tool-calls/{call}/result"), megabytes));
     }
-    // Those that are refused are answered; those that may go on keep waiting.
+    // Refused uploads are answered; the others keep waiting.
     let mut refused = 0;
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     while let Ok(Some(ended)) = tokio::time::timeout_at(deadline, clients.join_next()).await {
         match ended.expect("a client") {
             Some(answer) if answer.contains("too_many_uploads") => refused += 1,
-            // The server closed the connection before all was sent, and its answer was lost with it.
+            // The server closed the connection before everything was sent, and its answer was lost.
             None => refused += 1,
             Some(answer) => attack.violation(format!("an upload was answered with {answer}")),
         }

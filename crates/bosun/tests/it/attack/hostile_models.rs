@@ -83,7 +83,7 @@ pub(super) fn query(name: &str, tools: &Value) -> Value {
     json!({"name": name, "input": "go", "target": {"type": "agent", "name": "victim"}, "externalTools": tools})
 }
 
-/// What `attack` cost, of which 64 MiB and what was sent several times over are no surprise.
+/// The cost of `attack`, less 64 MiB and a multiple of what was sent.
 fn judge(attack: &mut Attack, measure: Measure, watch: &Watch, sent: u64) {
     measure.judge(attack, watch, (64 << 20) + 24 * sent);
 }
@@ -112,7 +112,7 @@ async fn a_reply_of_twenty_thousand_calls_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arguments_that_are_costly_to_check_hold_up_their_own_query_only() {
     let mut attack = Attack::begin("m1_costly_arguments");
-    // As many backtracking patterns as one text may have, and texts that take all the turns they may.
+    // As many backtracking patterns as one text may have, and texts that use all the steps they may.
     let text = "a".repeat(4_000);
     let texts: Vec<&str> = vec![&text; 60];
     let message = calls(8, "lookup", &json!({"texts": texts}).to_string());

@@ -1,10 +1,10 @@
 //! The attacks that this server has seen, repeated against the real process.
 //!
-//! Each test is one attack. It prints one line of JSON, `{"attack": …, "ok": …}` with what was measured,
-//! and fails if the server did not hold. `make attack` runs them at full scale, `make test` in a short form;
-//! the variables `BOSUN_ATTACK_…` set the scale. The server runs with a bounded address space, so that an
-//! attack that succeeds ends the server and not the machine. How long `/health` takes is compared with an
-//! idle server beside it, so that a busy machine is not taken for a busy server.
+//! Each test is one attack. It prints one line of JSON, `{"attack": …, "ok": …}` with what was measured, and fails if
+//! the server did not hold. `make attack` runs them at full scale, `make test` in a short form; the variables
+//! `BOSUN_ATTACK_…` set the scale. The server runs with a bounded address space, so that an attack that succeeds ends
+//! the server and not the machine. The latency of `/health` is compared with an idle server's, so that a busy machine
+//! is not mistaken for a busy server.
 
 mod bodies;
 mod bombs;
@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-/// One attack, and what came of it.
+/// One attack, and its result.
 #[derive(Debug)]
 struct Attack {
     name: &'static str,

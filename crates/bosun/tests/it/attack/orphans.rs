@@ -1,4 +1,4 @@
-//! H1: results that come while a query gives its place to run back.
+//! H1: results that arrive while a query returns its permit to run.
 
 use std::{
     sync::{
@@ -17,13 +17,13 @@ use crate::support::{
     scenes::{self, Scene},
 };
 
-/// One more than there are places to run.
+/// One more than there are permits to run.
 const CLIENTS: u64 = 3;
-/// A query that has everything that it needs and does not end within this is orphaned.
+/// A query that has everything that it needs and does not end within this time is orphaned.
 const ORPHANED: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_query_ends_when_results_come_early_and_all_places_are_taken() {
+async fn every_query_ends_when_results_come_early_and_all_permits_are_taken() {
     let mut attack = Attack::begin("h1_orphaned_queries");
     let cycles = scale("BOSUN_ATTACK_CYCLES", 300);
     let target = Arc::new(Target::start(&["--max-running", "2"]).await);
@@ -53,7 +53,7 @@ async fn every_query_ends_when_results_come_early_and_all_places_are_taken() {
     attack.finish();
 }
 
-/// Asks, and posts the result before the server has said that it wants one.
+/// Creates a query, and posts the result before the server has asked for it.
 async fn cycle(target: &Target, name: &str) -> Result<(), String> {
     let path = format!("/v1/namespaces/default/queries/{name}");
     let created = target.json("POST", "/v1/namespaces/default/queries", &scenes::query(name, Scene::Outside)).await;

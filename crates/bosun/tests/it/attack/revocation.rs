@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::server::World;
 
-/// What security.md promises, and what it takes to run `bosun keys revoke` and to ask.
+/// The promise of security.md, plus the time to run `bosun keys revoke` and a request.
 const REVOKED: Duration = Duration::from_secs(3);
 const PROVIDERS: usize = 3;
 
@@ -27,7 +27,7 @@ async fn a_revoked_key_ends_although_identity_providers_hang() {
     for number in 0..PROVIDERS {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        // Takes connections, keeps them, and says nothing.
+        // Accepts connections, keeps them, and sends nothing.
         providers.spawn(async move {
             let mut kept = Vec::new();
             while let Ok(connection) = listener.accept().await {
@@ -47,7 +47,7 @@ async fn a_revoked_key_ends_although_identity_providers_hang() {
     let whoami = target.get("/v1/whoami").await.expect("an answer");
     assert_eq!(whoami.status, 200, "{}", whoami.body);
 
-    // Whoever has no key makes the server ask the providers.
+    // A client without a key makes the server fetch the providers' keys.
     for number in 0..PROVIDERS {
         let part = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let header = part(json!({"alg": "EdDSA", "kid": "unknown", "typ": "JWT"}));

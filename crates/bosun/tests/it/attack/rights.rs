@@ -1,4 +1,5 @@
-//! Rights and secrets over the wire: `run` that deletes (H5), answers for those who may not read (M4), keys in URLs (M10).
+//! Rights and secrets over the wire: `run` that deletes (H5), answers to clients without `read` (M4), keys in URLs
+//! (M10).
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ async fn office() -> Office {
 }
 
 impl Office {
-    /// What the server answers the holder of a key: status and text.
+    /// The server's answer to the holder of a key: status and text.
     async fn ask(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, String) {
         let url = format!("{}{path}", self.target.server.base);
         let request = client().request(method.parse().expect("a method"), url).bearer_auth(key).json(body);
@@ -72,13 +73,13 @@ impl Office {
     }
 }
 
-/// Longer than retention takes to delete what is over.
+/// Longer than retention takes to delete outdated queries.
 async fn retention_has_run() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_run_cannot_delete() {
+async fn a_key_with_run_cannot_delete() {
     let mut attack = Attack::begin("h5_run_deletes");
     let office = office().await;
     let stored = office.target.json("POST", "/v1/memories", &json!({"name": "m"})).await.expect("an answer");
@@ -99,12 +100,12 @@ async fn who_may_run_cannot_delete() {
     attack.expect(office.exists("/v1/queries/done").await, || "an ended query is gone".to_owned());
     attack.expect(office.exists("/v1/conversations/c").await, || "a conversation is gone".to_owned());
     let (status, _) = office.ask(&office.manager, "PUT", "/v1/queries/done", &json!({"ttl": "1ms"})).await;
-    attack.expect(status == 200, || format!("whoever manages was answered with {status}"));
+    attack.expect(status == 200, || format!("the key with `manage` was answered with {status}"));
     attack.finish();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_read_is_shown_nothing_to_read() {
+async fn a_key_without_read_is_shown_nothing() {
     let mut attack = Attack::begin("m4_answers_without_read");
     let office = office().await;
     office.ended("done", &json!({})).await;

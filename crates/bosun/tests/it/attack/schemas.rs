@@ -137,7 +137,7 @@ fn packed(schema: impl Fn() -> Value) -> Value {
     tools((SCHEMA * TOOLS / length.max(1)).clamp(1, 200), |index| {
         let mut parameters = schema.clone();
         parameters["type"] = json!("object");
-        // No two tools are the same, so nothing that is kept of one serves for another.
+        // All tools are different, so that no cached one is reused.
         parameters["$comment"] = json!(index);
         parameters
     })
@@ -205,7 +205,7 @@ fn anchors(count: usize) -> Value {
     json!({"properties": properties, "$defs": of(&|index| json!({"$anchor": format!("a{index}")}))})
 }
 
-/// References that have to be rewritten when the tuple is told in the words of a later draft.
+/// References that have to be rewritten when the tuple is translated to a later draft.
 fn tuple_of_references() -> Value {
     let places: Vec<Value> = (0..900)
         .map(|index| {

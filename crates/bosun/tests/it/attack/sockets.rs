@@ -15,12 +15,12 @@ use crate::support::{
 };
 
 const OPEN_FILES: usize = 256;
-/// A client that comes on top of all others is answered by then, whatever it is told.
+/// The deadline for any answer to a client on top of all others.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// By then it is told, although others come at the same time who do not even ask.
+/// The deadline while further clients connect at the same time and send nothing.
 const TOLD: Duration = Duration::from_secs(15);
 
-/// Opens connections and says nothing on them. Those that the server closes at once count as well.
+/// Opens connections and sends nothing on them. Those that the server closes at once count as well.
 async fn idle(base: &str, count: usize) -> Vec<TcpStream> {
     let address = base.trim_start_matches("http://").to_owned();
     let mut connections = Vec::new();
@@ -49,7 +49,7 @@ async fn idle_connections_leave_files_for_work() {
 
     let (mut status, begun) = (None, Instant::now());
     while status.is_none() && begun.elapsed() < TOLD {
-        // Where even those who are told are too many, a connection is closed; it must not be left hanging.
+        // If there are too many even to be refused with an answer, a connection is closed; it must not be left hanging.
         match tokio::time::timeout(AT_ONCE, read(client().get(&health))).await {
             Ok(reply) => status = reply.map(|reply| reply.status),
             Err(_) => attack.violation(format!("a new client was left without an answer for {AT_ONCE:?}")),

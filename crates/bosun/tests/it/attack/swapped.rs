@@ -54,8 +54,8 @@ async fn a_query_is_never_answered_with_the_question_of_a_deleted_one() {
             swapped += 1;
             attack.violation(format!("round {round}: asked `{second}`, answered {}", ended.body["response"]));
         }
-        // At most the query that was deleted asked its question, and only once. If it was answered before it was
-        // deleted, its question is part of the conversation, in front of the second one.
+        // At most the deleted query sent its question to the model, and only once. If it was answered before it was
+        // deleted, its question is part of the conversation, before the second one.
         let asks_first = |body: &str| body.contains(&first) && !body.contains(&second);
         let asked = model.requests().iter().filter(|request| asks_first(&request.body)).count();
         attack.expect(asked <= 1, || format!("round {round}: the first question was asked {asked} times"));

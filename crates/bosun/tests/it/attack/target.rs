@@ -1,4 +1,4 @@
-//! The server under attack, an idle one beside it, and requests of any form.
+//! The server under attack, an idle one next to it, and requests of any form.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -26,7 +26,7 @@ pub(super) struct Target {
     control: Server,
     _control_world: World,
     pub(super) http: reqwest::Client,
-    /// What a client says who it is, where keys are needed.
+    /// The client's credential, where keys are needed.
     pub(super) key: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Reply {
         self.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Where the query stands, in the engine's word.
+    /// The state of the query, in the engine's word.
     pub(super) fn state(&self) -> &str {
         self.body["state"].as_str().unwrap_or_default()
     }
@@ -85,13 +85,13 @@ impl Target {
         self.process().memory() > 0
     }
 
-    /// Starts another process where the last one has ended.
+    /// Starts another process if the last one has ended.
     pub(super) async fn revive(&mut self) {
         self.server.kill().await;
         self.server = self.world.start().await;
     }
 
-    /// The last thing that the server has said.
+    /// The last line of the server's log.
     pub(super) fn log(&self) -> String {
         let log = tail(&self.world.log());
         log.lines().last().unwrap_or_default().chars().take(200).collect()
@@ -110,7 +110,7 @@ impl Target {
     pub(super) async fn send(&self, method: &str, path: &str, kind: &str, body: Vec<u8>) -> Option<Reply> {
         let request = |body| self.request(method, path).header("content-type", kind).body(body);
         match read(request(body.clone())).await {
-            // A connection that the server had closed by the time it was used again is the client's bad luck.
+            // A pooled connection that the server has closed meanwhile is not the server's fault.
             None if self.lives() => read(request(body)).await,
             reply => reply,
         }
@@ -137,7 +137,7 @@ impl Target {
         last
     }
 
-    /// Queries that run and that wait to run, as `/metrics` has them.
+    /// Queries that run and that wait to run, according to `/metrics`.
     pub(super) async fn load(&self) -> Option<(u64, u64)> {
         let text = self.request("GET", "/metrics").send().await.ok()?.text().await.ok()?;
         let gauge = |state: &str| {
@@ -152,7 +152,7 @@ impl Target {
         Some((gauge("running")? as u64, gauge("queued")? as u64))
     }
 
-    /// Takes the measure of what `attack` costs the server.
+    /// Measures what `attack` costs the server.
     pub(super) fn measure(&self) -> Measure {
         let process = self.process();
         process.reset_peak();
@@ -179,7 +179,7 @@ impl Measure {
         self.process.cpu() - self.cpu
     }
 
-    /// Notes what the attack cost, and what of it was too much.
+    /// Records what the attack cost, and what of it was too much.
     pub(super) fn judge(self, attack: &mut Attack, watch: &Watch, memory: u64) {
         let (grown, latency) = (self.grown(), watch.take());
         attack.at_least("memory_grown_mib", mib(grown) as f64);
@@ -192,7 +192,7 @@ impl Measure {
 }
 
 pub(super) fn client() -> reqwest::Client {
-    // Another client of this process may have done so before.
+    // Another client of this process may have installed it before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .no_proxy()
@@ -235,7 +235,7 @@ impl Keys {
         stdout(&output)
     }
 
-    /// Makes a key with these rights and gives its secret half.
+    /// Creates a key with these rights and returns its secret half.
     pub(super) async fn create(&self, name: &str, namespace: &str, rights: &[&str]) -> String {
         let mut arguments = vec!["create", "--json", name, "--namespace", namespace];
         for right in rights {

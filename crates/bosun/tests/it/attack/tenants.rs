@@ -1,4 +1,4 @@
-//! H7: one namespace that takes all it can get, and one that wants its share.
+//! H7: one namespace that takes all capacity, and one that needs its share.
 
 use std::{
     sync::{
@@ -36,11 +36,11 @@ spec: {prompt: Prove it., modelRef: {name: scripted}}
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_that_takes_all_it_can_leaves_the_others_their_share() {
+async fn a_namespace_that_takes_all_capacity_leaves_the_others_their_share() {
     let mut attack = Attack::begin("h7_tenants");
     let full = scale("BOSUN_ATTACK_TENANTS", 0) > 0;
     let cycles = if full { 200 } else { 40 };
-    // Takes connections, keeps them, and says nothing.
+    // Accepts connections, keeps them, and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = silent.local_addr().expect("an address");
     let mut background = JoinSet::new();
@@ -63,7 +63,7 @@ async fn a_namespace_that_takes_all_it_can_leaves_the_others_their_share() {
     let target = Arc::new(Target::start_in(world.with(&options)).await);
     store_hostile_agent(&target, &format!("http://{address}/v1")).await;
 
-    let alone = latencies(&target, "alone", cycles).await.expect("a server that nobody attacks");
+    let alone = latencies(&target, "alone", cycles).await.expect("a server without an attack");
     let mut expiring = query("expires");
     expiring["externalTimeout"] = json!(DEADLINE);
     let created = target.json("POST", "/v1/namespaces/polite/queries?wait=20s&view=rfc", &expiring).await;
@@ -111,7 +111,7 @@ async fn store_hostile_agent(target: &Target, url: &str) {
     }
 }
 
-/// Asks as often as it is let, and comes again when it is refused.
+/// Creates queries as fast as it may, and retries when it is refused.
 async fn fill(target: Arc<Target>, over: Arc<AtomicBool>, taken: Arc<AtomicU64>) {
     while !over.load(Ordering::Relaxed) {
         let body = json!({"input": "x", "target": {"type": "agent", "name": "silent"}, "timeout": "5m"});
@@ -159,7 +159,7 @@ fn percentile(sorted: &[Duration]) -> Duration {
     sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)]
 }
 
-/// Whether a call whose time is over is noticed while the other namespace takes all it can.
+/// Whether an expired call is noticed while the other namespace takes all capacity.
 async fn expires(target: Arc<Target>, waits: Instant) -> bool {
     while waits.elapsed() < NOTICED {
         let looked = target.get("/v1/namespaces/polite/queries/expires?view=rfc").await.unwrap_or_default();

@@ -1,7 +1,6 @@
-//! How long `/health` takes during an attack, beside the same of an idle server.
+//! The latency of `/health` during an attack, compared with an idle server's.
 //!
-//! Both are asked from a thread of their own, again and again, each on one connection. A machine that is
-//! stalled shows in both.
+//! Both are polled from a thread of their own, each on one connection. A stalled machine shows in both.
 
 use std::{
     sync::{
@@ -12,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What `/health` may take during an attack.
+/// The limit of `/health` during an attack.
 const LIMIT: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(20);
-/// What is not answered by then counts as this.
+/// A missing answer counts as this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks until it is dropped.
+/// Polls until it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     attacked: Arc<Mutex<Slowest>>,
@@ -30,7 +29,7 @@ pub(super) struct Watch {
 #[derive(Debug, Default)]
 struct Slowest {
     slowest: Duration,
-    /// When the request began that is not answered yet.
+    /// The start of the pending request.
     begun: Option<Instant>,
 }
 
@@ -63,7 +62,7 @@ impl Watch {
         watch
     }
 
-    /// The slowest answers since this was last called, also of what is still being asked.
+    /// The slowest answers since the last call, pending ones included.
     pub(super) fn take(&self) -> Latency {
         let take = |slowest: &Mutex<Slowest>| {
             let mut slowest = slowest.lock().expect("the slowest answer");
@@ -87,7 +86,7 @@ impl Drop for Watch {
 impl Slowest {
     fn note(&mut self, answered: bool, took: Duration) {
         self.begun = None;
-        // A server that has ended refuses at once; the attack that ended it says so.
+        // A server that has ended refuses at once; its own attack reports that.
         if answered {
             self.slowest = self.slowest.max(took);
         }

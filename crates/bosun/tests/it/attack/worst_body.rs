@@ -1,7 +1,7 @@
 //! For each route that takes a body: what is the worst that 1 MiB of it can do?
 //!
-//! It must not make the answer, the memory of the server or its work larger than in proportion to the body, and
-//! nobody else may notice: `/health` answers within a second.
+//! It must not make the answer, the memory of the server or its work larger than in proportion to the body, and no
+//! other client may notice: `/health` answers within a second.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ use crate::support::{
     scenes::{self, Scene},
 };
 
-/// What a refusal may say, and what an answer may repeat of a body.
+/// The maximum size of a refusal, and of what an answer repeats of a body.
 const REFUSAL: u64 = 256 << 10;
 const REPEATED: u64 = 4;
-/// What one body may cost in memory: this, and so many times its own size.
+/// The limit of memory for one body: this, and a multiple of its own size.
 const MEMORY: u64 = 64 << 20;
 const TIMES: u64 = 24;
 /// What one body may cost in processor time, in seconds, in a build without optimisation.
@@ -40,7 +40,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
         let measure = target.measure();
         watch.take();
         let reply = target.send(&shape.method, &shape.path, shape.kind, body).await;
-        // A query that was taken on is part of what the body costs.
+        // A query that was accepted is part of the cost of the body.
         if let Some(name) = reply.as_ref().and_then(created) {
             let ended = target.end_of(&format!("/v1/queries/{name}")).await;
             attack.expect(ended.length <= REFUSAL + REPEATED * length, || {
@@ -81,10 +81,10 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
     attack.finish();
 }
 
-/// What the paths of the shapes lead to.
+/// Creates what the paths of the shapes refer to.
 async fn prepare(target: &Target) {
     let query = scenes::query("victim-query", Scene::Quick);
-    // They may be there already.
+    // They may exist already.
     let _ = target.json("POST", "/v1/queries?wait=20s", &query).await;
     for (path, body) in [
         ("agents", json!({"name": "victim", "prompt": "p", "modelRef": {"name": "scripted"}})),

@@ -1,11 +1,11 @@
 //! What must be true of conversations, whatever happened to the server.
 //!
-//! - A completed query stands in its conversation exactly once, whole, with the messages of its journal; a query
-//!   that did not complete stands in none. Messages are numbered without a gap.
+//! - A completed query appears in its conversation exactly once, complete, with the messages of its journal; a query
+//!   that did not complete appears in none. Messages are numbered without a gap.
 //! - What a query was shown is the end of its conversation at some moment: all of the exchanges up to one, cut at
-//!   the window. That moment is not before anything that somebody knew to be completed when the query was begun,
-//!   and not behind the query itself; where queries are alone in a conversation, it is right before the query.
-//! - Every request that the model got begins with such a history, and of every query that is there, with its own.
+//!   the window. That moment is not before anything that a client knew to be completed when the query was created,
+//!   and not after the query itself; where queries are alone in a conversation, it is right before the query.
+//! - Every request to the model begins with such a history, and for every query that exists, with its own.
 //!
 //! Windows are cut and messages are compared by the rules of `docs/conversations.md`, written once more here.
 
@@ -33,20 +33,20 @@ pub(super) struct Figures {
     pub(super) histories: u64,
     /// Those of them that were not shown all.
     pub(super) cut: u64,
-    /// Requests for a query whose creation a kill undid, before anybody was told of it.
+    /// Requests for a query whose creation a kill undid, before it was acknowledged.
     pub(super) lost: u64,
 }
 
 /// One conversation as it is in the end, and every history of it that there ever was.
 #[derive(Debug, Default)]
 struct Conversation {
-    /// Where each query stands.
+    /// The position of each query.
     places: HashMap<String, usize>,
     /// Every history, as text: how many exchanges there were then, and whether it is cut.
     moments: HashMap<String, (usize, bool)>,
 }
 
-/// Holds what clients were told, the files of the world and what the model was asked against each other.
+/// Compares the clients' records, the files of the world and the requests to the model.
 pub(super) fn judge(world: &World, told: &[Told], requests: &[Recorded]) -> (Figures, Vec<String>) {
     let mut violations = Vec::new();
     let journals = read_journals(&world.data(), &mut violations);
@@ -63,7 +63,7 @@ pub(super) fn judge(world: &World, told: &[Told], requests: &[Recorded]) -> (Fig
     judge.look_at_journals(&store);
     told.iter().for_each(|told| judge.look_at_told(told));
     requests.iter().for_each(|request| judge.look_at_request(request));
-    judge.look_for_queries_that_nobody_asked();
+    judge.look_for_unknown_queries();
     let log = std::fs::read_to_string(world.log()).unwrap_or_default();
     judge.violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
     (judge.figures, judge.violations)
@@ -217,7 +217,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What clients knew when a query was begun, it was shown; and what they were told of it is so.
+    /// A query was shown what clients knew when it was created; and what they were told of it is true.
     fn look_at_told(&mut self, told: &Told) {
         let name = told.name.as_str();
         self.violations.extend(told.violations.iter().map(|what| format!("{name}: {what}")));
@@ -259,7 +259,7 @@ impl Judge<'_> {
         self.figures.requests += 1;
         let body: Value = serde_json::from_str(&request.body).expect("a request is JSON");
         let messages: Vec<_> = body["messages"].as_array().into_iter().flatten().map(spoken).collect();
-        let asked = messages.iter().rposition(|message| message["role"] == "user").expect("somebody asks");
+        let asked = messages.iter().rposition(|message| message["role"] == "user").expect("a user message");
         let input = messages[asked]["content"].as_str().unwrap_or_default();
         let name = input.split(' ').nth(1).unwrap_or_default().to_owned();
         if messages[0] != json!({"role": "system", "content": "Talk."}) {
@@ -285,7 +285,7 @@ impl Judge<'_> {
         }
     }
 
-    fn look_for_queries_that_nobody_asked(&mut self) {
+    fn look_for_unknown_queries(&mut self) {
         let unasked: Vec<_> = self.shown.iter().filter(|(_, (_, times))| *times == 0).map(|(name, _)| *name).collect();
         for name in unasked {
             self.fault(name, "no model was asked with the history that is stored with it");

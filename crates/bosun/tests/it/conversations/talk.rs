@@ -1,4 +1,4 @@
-//! Clients that talk in the same conversations without a pause, and keep what they were told.
+//! Clients that talk in the same conversations without a pause, and record their answers.
 
 use std::sync::{
     Arc, Mutex,
@@ -51,7 +51,7 @@ pub(super) struct Told {
     pub(super) name: String,
     /// Which of the [`ROOMS`].
     pub(super) room: usize,
-    /// The queries of that conversation of which somebody knew, before this one was begun, that they were completed.
+    /// The queries of that conversation that a client knew to be completed before this one was created.
     pub(super) known: Vec<String>,
     /// How it is to end.
     pub(super) meant: &'static str,
@@ -67,9 +67,9 @@ pub(super) struct Talk {
     client: Client,
     rng: Rng,
     next: AtomicU64,
-    /// No new queries are begun.
+    /// No new queries are created.
     closing: AtomicBool,
-    /// Of each room, the queries of which somebody was told that they are completed.
+    /// For each room, the queries that a client was told are completed.
     completed: Mutex<Vec<Vec<String>>>,
     told: Mutex<Vec<Told>>,
 }
@@ -90,7 +90,7 @@ impl Talk {
         &self.client
     }
 
-    /// Begins with so many queries in flight at every moment.
+    /// Starts with this many queries in flight.
     pub(super) fn begin(self: &Arc<Self>, clients: u64) -> Clients {
         let mut working = JoinSet::new();
         for client in 0..clients {
@@ -132,8 +132,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Lets every query that was begun come to its end, asks once more in each conversation, and hands over what
-    /// the clients were told.
+    /// Lets every query that was created end, creates one more in each conversation, and returns the clients' records.
     pub(super) async fn end(mut self) -> Vec<Told> {
         self.talk.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
@@ -179,8 +178,8 @@ impl Talker<'_> {
         self.told.violations.push(what.into());
     }
 
-    /// The input names the query, so that a request to the model can be told from every other, and is as long as
-    /// chance will have it, so that windows in tokens end anywhere.
+    /// The input names the query, so that a request to the model can be attributed, and has a random length, so that
+    /// windows in tokens end anywhere.
     fn body(&mut self) -> Value {
         let room = ROOMS[self.told.room];
         let scene = match self.manner {

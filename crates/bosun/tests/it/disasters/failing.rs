@@ -1,9 +1,9 @@
 //! A disk whose flushes and writes fail, and whose power is cut, under load.
 //!
-//! What fails is the system call, in the program that is shipped; `support/disk.c` says how. While the
-//! disk fails, writes are refused, reads are answered, and nothing is lost that was acknowledged; when
-//! it is mended, the server goes on without a restart. A flush that failed must not be taken for one
-//! that went well later, when the next one does: a power cut after that would show it.
+//! The system call fails, in the program that is shipped; `support/disk.c` says how. While the disk fails, writes are
+//! refused, reads are answered, and nothing is lost that was acknowledged; when it is repaired, the server goes on
+//! without a restart. A failed flush must not count as done when a later one succeeds: a power cut after that would
+//! show it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::support::{
     until,
 };
 
-/// How many queries are in flight at every moment.
+/// The number of queries in flight.
 const CLIENTS: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,10 +72,10 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     proof.finish(faults, &figures);
 }
 
-/// What is done to the disk.
+/// The fault of the disk.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// So many flushes fail, and then no more.
+    /// This many flushes fail, and then no more.
     Flushes(u32),
     /// All flushes fail.
     AllFlushes,
@@ -83,16 +83,16 @@ enum Fault {
     Writes(WriteError),
 }
 
-/// What comes after the fault.
+/// What follows the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The disk is mended, and the same process goes on.
+    /// The disk is repaired, and the same process goes on.
     Mended,
     /// The process dies while the disk fails.
     Killed,
     /// The power is cut while the disk fails.
     PowerCut,
-    /// The disk is mended, and the power is cut after a while.
+    /// The disk is repaired, and the power is cut after a while.
     MendedAndPowerCut,
 }
 

@@ -1,8 +1,7 @@
 //! A disk that is full, under load.
 //!
-//! While it is full, writes are refused, reads are answered, and a process that dies cannot be started
-//! again, with a reason; when there is room again, everything goes on, without a restart unless
-//! somebody killed the server meanwhile.
+//! While it is full, writes are refused, reads are answered, and a process that dies cannot be started again, with a
+//! reason; when there is space again, everything goes on, without a restart unless the server was killed meanwhile.
 
 use serde_json::json;
 use tokio::sync::watch;
@@ -19,7 +18,7 @@ use crate::support::{
     volume::Volume,
 };
 
-/// How many queries are in flight at every moment.
+/// The number of queries in flight.
 const CLIENTS: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +46,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
         if rng.chance(30) {
             deaths += 1;
             assert_eq!(server.kill().await, Death::Killed);
-            // There may be just enough room to begin.
+            // There may be just enough space to start.
             if let Volume::Tmpfs(_) = volume {
                 match soon("a start on a full disk", world.spawn(None).ready()).await {
                     Started::Ready(mut started) => assert_eq!(started.kill().await, Death::Killed),

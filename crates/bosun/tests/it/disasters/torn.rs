@@ -1,9 +1,9 @@
-//! A log whose last part did not reach the disk whole.
+//! A WAL whose end did not reach the disk completely.
 //!
-//! A server is killed under load; then the end of its log is cut, zeroed, scribbled over, or left as it
-//! was a round before. The store must open again, with exactly what was committed before the first
-//! byte that is wrong: no more, no less, and nothing by halves. What was acknowledged after that byte is
-//! gone with the disk that lost it; no program can bring that back, and none may make something up.
+//! A server is killed under load; then the end of its WAL is cut, zeroed, overwritten, or left as it was a round
+//! before. The store must open again, with exactly what was committed before the first wrong byte: no more, no less,
+//! and nothing partial. What was acknowledged after that byte is lost with the disk; no program can restore it, and
+//! none may invent it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -20,7 +20,7 @@ use crate::support::{
 };
 
 const CLIENTS: u64 = 12;
-/// How many times the log of one killed server is damaged, each time in another way.
+/// How often the WAL of one killed server is damaged, each time in another way.
 const PER_KILL: u64 = 10;
 /// How many of the last frames of a log may be hit.
 const REACH: usize = 80;
@@ -83,7 +83,7 @@ async fn killed_under_load(rng: &Rng) -> World {
     world
 }
 
-/// The files of a killed server with another log, as a later process would find them.
+/// The files of a killed server with another WAL, as a later process would find them.
 fn lay_out(killed: &World, other: &World, log: &[u8]) {
     fs::create_dir_all(other.data()).expect("a directory");
     for name in [DATABASE, "audit.key"] {
@@ -112,7 +112,7 @@ fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) 
 struct Log {
     bytes: Vec<u8>,
     frame: usize,
-    /// Frames of the present round; older ones may lie behind them.
+    /// Frames of the current round; older ones may follow them.
     frames: usize,
 }
 

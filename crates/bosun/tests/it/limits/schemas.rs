@@ -17,7 +17,7 @@ fn with_parameters(parameters: Value) -> Value {
     json!([{"name": "t", "description": "A tool", "parameters": parameters}])
 }
 
-/// The first is taken, and the second is not.
+/// The first is accepted, and the second is refused.
 async fn check(tools: impl Fn(usize) -> Value, ceiling: usize, fault: &str) {
     let site = Site::open().await;
     site.bring(tools(ceiling)).await.is_taken();
@@ -43,7 +43,7 @@ async fn the_description_of_a_tool() {
 
 #[tokio::test]
 async fn a_schema() {
-    // What stands around the text counts, too.
+    // The JSON around the text counts, too.
     let described = |bytes: usize| with_parameters(json!({"type": "object", "description": "d".repeat(bytes - 35)}));
     check(described, SCHEMA_BYTES, "schema_too_large").await;
 }
@@ -84,7 +84,7 @@ async fn a_pattern() {
     check(|bytes| with_property(json!({"pattern": "a".repeat(bytes)})), PATTERN_BYTES, "pattern_too_long").await;
 }
 
-/// The most of something that makes a schema that is taken.
+/// The largest count of something in an accepted schema.
 fn most(schema: impl Fn(usize) -> Value) -> usize {
     let is_taken = |count: &usize| Schema::compile(&Arc::new(schema(*count))).is_ok();
     let mut taken = 1;

@@ -56,7 +56,7 @@ impl Site {
     pub(super) async fn open() -> Self {
         let world = World::new();
         let server = world.start().await;
-        // Another client of this process may have done so before.
+        // Another client of this process may have installed it before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { server, http, _world: world }
@@ -84,7 +84,7 @@ impl Site {
         self.send(Method::POST, path, &[], body.to_string()).await
     }
 
-    /// Creates a query with these fields beside the usual ones.
+    /// Creates a query with these fields in addition to the usual ones.
     pub(super) async fn create(&self, fields: Value) -> Answer {
         let mut body = query();
         for (name, value) in fields.as_object().cloned().unwrap_or_default() {

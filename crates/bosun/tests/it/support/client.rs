@@ -1,7 +1,7 @@
-//! A client that outlives the server.
+//! A client that survives restarts of the server.
 //!
-//! It knows at each moment which process is the server. A request that is not answered says so; the
-//! client then waits for the *next* process instead of trying the dead one again and again.
+//! It always knows which process is the server. A request without an answer is reported as such; the client then waits
+//! for the *next* process instead of retrying the dead one.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{PATIENCE, server::Server, soon, sse::SseEvent};
 
-/// Sooner than `Retry-After` asks for: a proof is in a hurry, and the server must bear it.
+/// Sooner than `Retry-After` asks for: a proof is in a hurry, and the server must cope with it.
 const BEFORE_ASKING_AGAIN: Duration = Duration::from_millis(20);
 
 /// The n-th process, and where it listens.
@@ -25,7 +25,7 @@ pub(crate) struct Address {
     pub(crate) base: String,
 }
 
-/// Says that `server` is the one to ask from now on.
+/// Announces that `server` is the current one.
 pub(crate) fn introduce(announce: &watch::Sender<Address>, server: &Server) {
     announce.send_modify(|address| {
         *address = Address { generation: address.generation + 1, base: server.base.clone() };
@@ -59,12 +59,12 @@ impl Answer {
         self.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether the server said that it cannot work right now.
+    /// Whether the server said that it is temporarily unavailable.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.status == 503
     }
 
-    /// The engine's word for where the query stands.
+    /// The engine's state of the query.
     pub(crate) fn state(&self) -> &str {
         self.body["state"].as_str().unwrap_or_default()
     }
@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-/// The process died before it answered; whether it did what it was asked is not known.
+/// The process died before it answered; it is not known whether it processed the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     generation: u64,
@@ -101,19 +101,19 @@ pub(crate) struct Insisted {
 pub(crate) struct Client {
     http: reqwest::Client,
     address: watch::Receiver<Address>,
-    /// Counts the answers that anybody got, but for those that say to come again.
+    /// Counts all answers, except those that ask for a retry.
     answers: watch::Sender<u64>,
-    /// How often the server said that it cannot work right now, by code.
+    /// How often the server said that it is temporarily unavailable, by code.
     refusals: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Client {
     pub(crate) fn new(address: watch::Receiver<Address>) -> Self {
-        // Another client of this process may have done so before.
+        // Another client of this process may have installed it before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()
-            // Shorter than the server's own patience, so that no request meets a connection that is just being closed.
+            // Shorter than the server's own timeout, so that no request meets a connection that is just being closed.
             .pool_idle_timeout(Duration::from_secs(2))
             .timeout(PATIENCE)
             .build()
@@ -130,14 +130,14 @@ impl Client {
         self.answers.subscribe()
     }
 
-    /// Waits until there are so many more answers.
+    /// Waits for this many further answers.
     pub(crate) async fn answered(&self, more: u64) {
         let mut answers = self.answers();
         let goal = *answers.borrow() + more;
         soon("answers", answers.wait_for(|count| *count >= goal)).await.expect("clients");
     }
 
-    /// How often the server said that it cannot work right now, by code.
+    /// How often the server said that it is temporarily unavailable, by code.
     pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
         self.refusals.lock().expect("the refusals").clone()
     }
@@ -154,7 +154,7 @@ impl Client {
         self.http.get(url).send().await.is_ok_and(|response| response.status().is_success())
     }
 
-    /// Asks once.
+    /// Sends one request.
     pub(crate) async fn ask(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Lost> {
         let (generation, mut request) = self.request(method, path);
         if let Some(body) = body {
@@ -168,7 +168,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks until somebody answers who can work.
+    /// Retries until an available server answers.
     pub(crate) async fn insist(&self, method: Method, path: &str, body: Option<&Value>) -> Insisted {
         let mut repeated = false;
         loop {
@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Waits until it makes sense to ask again after `refusal`, and counts it.
+    /// Waits until a retry makes sense after `refusal`, and counts it.
     pub(crate) async fn bide(&self, refusal: &Answer) {
         assert!(refusal.retry_after || refusal.status == 409, "a 503 without `Retry-After`: {}", refusal.body);
         *self.refusals.lock().expect("the refusals").entry(refusal.code().to_owned()).or_default() += 1;
@@ -195,7 +195,7 @@ impl Client {
     pub(crate) async fn outlive(&self, lost: Lost) {
         let mut address = self.address.clone();
         let next = address.wait_for(|address| address.generation > lost.generation);
-        soon("the next start of the server", next).await.expect("somebody starts servers");
+        soon("the next start of the server", next).await.expect("the sender of servers");
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -290,7 +290,7 @@ impl Stream {
     }
 }
 
-/// What begins like this is short for a text that is too large for a journal.
+/// The prefix of a placeholder for a text that is too large for a journal.
 pub(crate) const LARGE: &str = "large ";
 
 /// The text that `content` stands for.

@@ -1,9 +1,8 @@
-//! A disk that breaks when it is told to, and that remembers what a power cut would leave.
+//! A disk that fails on demand, and that knows what a power cut would leave.
 //!
-//! `disk.c` stands between the server and its files; this is the hand that turns its knobs. It is
-//! compiled when it is needed, by the compiler that has built SQLite before, and loaded with
-//! `LD_PRELOAD`: what is under test is the program that is shipped, and it is the system call that
-//! fails.
+//! `disk.c` intercepts the calls between the server and its files; this controls it. It is compiled when it is needed,
+//! by the compiler that has built SQLite before, and loaded with `LD_PRELOAD`: the program under test is the one that
+//! is shipped, and it is the system call that fails.
 
 use std::{
     fs::{self, File},
@@ -14,10 +13,10 @@ use std::{
 
 use super::server::World;
 
-/// Where large values lie beside the database.
+/// The directory of large values next to the database.
 const BLOBS: &str = "blobs";
 
-/// Errors that a write can meet, by their numbers on Linux.
+/// Errors of a write, by their numbers on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteError {
     Io = 5,
@@ -25,7 +24,7 @@ pub(crate) enum WriteError {
     ReadOnly = 30,
 }
 
-/// The fields of the control page, as `disk.c` has them.
+/// The fields of the control page, as in `disk.c`.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     FailSyncs,
@@ -37,7 +36,7 @@ enum Field {
     Stalled,
 }
 
-/// The knobs of one world's disk.
+/// The controls of one world's disk.
 #[derive(Debug)]
 pub(crate) struct Disk {
     control: File,
@@ -63,22 +62,22 @@ impl Disk {
         Self { control, data, shadow }
     }
 
-    /// Lets so many flushes fail.
+    /// Makes this many flushes fail.
     pub(crate) fn fail_syncs(&self, times: u32) {
         self.set(Field::FailSyncs, times);
     }
 
-    /// Lets every flush fail until the disk is mended.
+    /// Makes every flush fail until the disk is repaired.
     pub(crate) fn fail_all_syncs(&self) {
         self.fail_syncs(u32::MAX);
     }
 
-    /// Lets every write fail until the disk is mended.
+    /// Makes every write fail until the disk is repaired.
     pub(crate) fn fail_writes(&self, error: WriteError) {
         self.set(Field::WriteError, error as u32);
     }
 
-    /// Lets no flush come back until the disk is mended.
+    /// Blocks every flush until the disk is repaired.
     pub(crate) fn stall(&self) {
         self.set(Field::StallSyncs, 1);
     }
@@ -99,12 +98,12 @@ impl Disk {
         self.get(Field::Syncs)
     }
 
-    /// How many flushes did not come back at once.
+    /// How many flushes were blocked.
     pub(crate) fn stalled(&self) -> u32 {
         self.get(Field::Stalled)
     }
 
-    /// What the next process finds after the power was cut. No process may be there.
+    /// What the next process finds after a power cut. No process may be running.
     pub(crate) fn cut_power(&self) {
         fs::remove_dir_all(&self.data).expect("the directory goes");
         fs::create_dir_all(self.data.join(BLOBS)).expect("a directory");

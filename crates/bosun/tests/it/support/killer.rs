@@ -1,4 +1,4 @@
-//! Who kills the server: at random moments, while it starts, and at named points, over and over on the same data.
+//! Kills the server: at random moments, while it starts, and at fault points, over and over on the same data.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,19 +14,19 @@ use super::{
     soon,
 };
 
-/// A point that has not been passed after so many answers is not going to be in this process.
+/// A point that has not been passed after this many answers will not be passed by this process.
 const ANSWERS_PER_TRY: u64 = 1_000;
-/// How often a point is tried before it is given up.
+/// How often a point is tried before it is skipped.
 const TRIES: u32 = 6;
 
-/// When one process is to die.
+/// When one process is killed.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
     /// While it starts.
     Starting { after: Duration },
-    /// After so many answers, and a little later.
+    /// After this many answers, and a little later.
     Working { answers: u64, after: Duration },
-    /// At a named point, the how-manyth time it comes by.
+    /// At a named point, on its nth pass.
     AtPoint { point: &'static str, pass: u64, tries: u32 },
 }
 
@@ -60,7 +60,7 @@ fn passes(point: &str) -> u64 {
     }
 }
 
-/// Starts servers and lets them die, while clients work.
+/// Starts and kills servers while clients work.
 #[derive(Debug)]
 pub(crate) struct Killer<'a> {
     world: &'a World,
@@ -78,7 +78,7 @@ impl<'a> Killer<'a> {
         Self { world, announce, client, rng, deaths: BTreeMap::new(), starts: 0 }
     }
 
-    /// Kills so many processes, half of them at `points`.
+    /// Kills this many processes, half of them at `points`.
     pub(crate) async fn carry_out(&mut self, kills: u64, points: &[&'static str]) {
         let mut plans = plans(kills, points, &mut self.rng.branch(1));
         while let Some(plan) = plans.pop_front() {
@@ -100,7 +100,7 @@ impl<'a> Killer<'a> {
                 Plan::AtPoint { point, pass, tries } => match self.die_at(point, pass).await {
                     Death::AtFaultPoint => point,
                     Death::Killed => {
-                        // The load did not come by this time. It counts as a kill at any moment.
+                        // The load did not pass the point this time. It counts as a kill at a random moment.
                         if tries < TRIES {
                             let pass = self.rng.within(1..3);
                             plans.push_back(Plan::AtPoint { point, pass, tries: tries + 1 });
@@ -125,7 +125,7 @@ impl<'a> Killer<'a> {
         (done, faults)
     }
 
-    /// Starts a process that is to die at `point`, and kills it if it does not come by.
+    /// Starts a process with a fault at `point`, and kills it if it does not pass.
     async fn die_at(&mut self, point: &'static str, pass: u64) -> Death {
         self.starts += 1;
         let starting = self.world.spawn(Some(&format!("{point}:{pass}")));

@@ -1,8 +1,7 @@
-//! What the proofs share: the real server as a process, a client that outlives it, and an oracle.
+//! Shared by the proofs: the real server as a process, a client that survives it, and an oracle.
 //!
-//! The proofs use the program only from outside: its command line, its HTTP API, and, after it has
-//! stopped, its files. Nothing here waits without an end, and every random choice comes from a seed
-//! that is printed, so a run that fails can be told apart from one that cannot be repeated.
+//! The proofs use the program only from outside: its command line, its HTTP API, and, after it has stopped, its files.
+//! Every wait has a timeout, and every random choice comes from a printed seed, so that a failed run can be repeated.
 
 pub(crate) mod client;
 pub(crate) mod disk;
@@ -21,7 +20,7 @@ use std::time::Duration;
 /// Longer than anything here takes on a busy machine; what takes longer is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for `what`, and says what it was if it does not come.
+/// Waits for `what`, and names it on a timeout.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(value) => value,
@@ -29,7 +28,7 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Looks again and again until `condition` holds: of what another process does, nobody tells us.
+/// Polls until `condition` holds: another process does not notify this one.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let looking = async {
         while !condition() {

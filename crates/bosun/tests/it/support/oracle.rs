@@ -1,9 +1,9 @@
-//! What must be true of the files that a server leaves behind, whatever happened to it.
+//! Invariants of the files that a server leaves behind, whatever happened to it.
 //!
-//! Clients keep a [`Record`] of what they were told; the journals are read from the store's file after
-//! the last process has gone; the ledger has one line for each run of a tool. The oracle holds them
-//! against each other. It reads the file as data and decides by itself: of the program's own code it
-//! uses only the reading of an entry and the fold of a journal, which is one of the things it checks.
+//! Clients keep a [`Record`] of their answers; the journals are read from the store's file after the last process has
+//! ended; the ledger has one line for each run of a tool. The oracle compares them. It reads the file as data and
+//! decides independently: of the program's own code it uses only the parser of an entry and the fold of a journal,
+//! which is one of the things it checks.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -27,7 +27,7 @@ use super::{
     server::World,
 };
 
-/// No scene has more entries than this, also if every part of it is begun again a few times.
+/// No scene has more entries than this, even if every part of it is repeated a few times.
 const LONGEST_JOURNAL: usize = 100;
 
 /// What one client was told about one query.
@@ -38,9 +38,9 @@ pub(crate) struct Record {
     pub(crate) acknowledged: bool,
     /// The client asked for its end.
     pub(crate) cancelled: bool,
-    /// The server said that the query is deleted.
+    /// The server acknowledged that the query is deleted.
     pub(crate) deleted: bool,
-    /// The server said that the query is kept for so long, and labelled with it.
+    /// The server acknowledged this retention, and the label with it.
     pub(crate) hours: Option<u32>,
     pub(crate) posts: Vec<Post>,
     /// State and answer, as the client saw them at the end.
@@ -49,7 +49,7 @@ pub(crate) struct Record {
     pub(crate) violations: Vec<String>,
 }
 
-/// One result that was sent, and what the server said to it.
+/// One posted result, and the server's answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Post {
     pub(crate) call: String,
@@ -79,7 +79,7 @@ pub(crate) struct Journal {
 pub(crate) struct Figures {
     pub(crate) queries: u64,
     pub(crate) entries: u64,
-    /// Queries that nobody cancelled, and those of them that completed.
+    /// Queries without a cancellation, and those of them that completed.
     pub(crate) meant_to_succeed: u64,
     pub(crate) succeeded: u64,
     pub(crate) outcome_unknown: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Figures {
     pub(crate) orphaned_runs: u64,
 }
 
-/// Holds the records of the clients and the files of the world against each other.
+/// Compares the records of the clients and the files of the world.
 pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>) {
     let mut violations = Vec::new();
     let mut figures = Figures::default();
@@ -128,7 +128,7 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
     (figures, violations)
 }
 
-/// The promises that a journal must keep by itself.
+/// The invariants of a journal by itself.
 fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     let Journal { head, entries } = journal;
     let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
@@ -216,7 +216,7 @@ fn answer(entries: &[Entry]) -> Option<&str> {
     })
 }
 
-/// What one client was told must be what the journal says.
+/// What one client was told must match the journal.
 fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", record.name));
     match &record.ended {

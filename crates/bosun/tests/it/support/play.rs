@@ -1,8 +1,8 @@
-//! Clients that play queries without a pause, each in its manner, and keep a record of what they were told.
+//! Clients that play queries without a pause, each in its manner, and record their answers.
 //!
-//! They outlive the server: what is not answered is asked again of the next process, and what is
-//! refused because the server cannot work right now is asked again of the same one. What they hold
-//! against the server goes into their record, and from there to the oracle.
+//! They survive the server: a request without an answer is retried with the next process, and one that is refused
+//! because the server is temporarily unavailable is retried with the same one. Their complaints go into their record,
+//! and from there to the oracle.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ use super::{
 pub(crate) struct Play {
     client: Client,
     next: AtomicU64,
-    /// No new queries are begun.
+    /// No new queries are created.
     closing: AtomicBool,
     rng: Rng,
     large_results: bool,
@@ -45,7 +45,7 @@ enum Manner {
     Twice,
     /// Sends two different results at once.
     Rivals,
-    /// Goes away before it is answered, and comes back with the same result.
+    /// Disconnects before it is answered, and reconnects with the same result.
     Lost,
     /// Names the tool instead of the call, as the RFC does.
     ByName,
@@ -53,7 +53,7 @@ enum Manner {
     Batch,
     /// Holds the query, and continues it.
     Hold,
-    /// Never answers, watches the deadline pass, and comes too late.
+    /// Never answers, waits for the deadline, and posts too late.
     Late,
     /// Cancels.
     Cancel,
@@ -61,7 +61,7 @@ enum Manner {
     CancelRace,
     /// Deletes the query, whatever it is doing.
     Delete,
-    /// Changes the query when it is taken on, while it waits, and once more when it has ended.
+    /// Changes the query when it is accepted, while it waits, and once more when it has ended.
     Change,
 }
 
@@ -70,7 +70,7 @@ impl Play {
         Arc::new(Self::from_parts(client, rng, false))
     }
 
-    /// One in sixteen clients brings results that are too large for a journal.
+    /// One in sixteen clients posts results that are too large for a journal.
     pub(crate) fn with_large_results(client: Client, rng: Rng) -> Arc<Self> {
         Arc::new(Self::from_parts(client, rng, true))
     }
@@ -80,7 +80,7 @@ impl Play {
         Self { client, next, closing, rng, large_results, records: Mutex::default() }
     }
 
-    /// Begins with so many queries in flight at every moment.
+    /// Starts with this many queries in flight.
     pub(crate) fn begin(self: &Arc<Self>, clients: u64) -> Clients {
         let mut working = JoinSet::new();
         for _ in 0..clients {
@@ -112,7 +112,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Lets every query that was begun come to its end, and hands over what the clients were told.
+    /// Lets every query that was created end, and returns the clients' records.
     pub(crate) async fn end(mut self) -> Vec<Record> {
         self.play.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
@@ -303,7 +303,7 @@ impl<'a> Actor<'a> {
         posted.answer
     }
 
-    /// Watches the call expire, then tries anyway.
+    /// Waits for the call to expire, then posts anyway.
     async fn let_it_pass(&mut self, query: &Answer) -> Answer {
         let calls = query.waiting_calls();
         self.watch_to_the_end().await;
@@ -318,7 +318,7 @@ impl<'a> Actor<'a> {
         self.look().await
     }
 
-    /// Follows the stream, through as many processes as it takes, and checks it against a whole reading.
+    /// Follows the stream, across as many processes as it takes, and checks it against an uninterrupted reading.
     async fn watch_to_the_end(&mut self) {
         let mut seen = Vec::new();
         let mut last_id: Option<String> = None;
@@ -410,7 +410,7 @@ impl<'a> Actor<'a> {
         self.look().await
     }
 
-    /// The query has ended: everything said before is still true, and will be.
+    /// The query has ended: every earlier answer is still true.
     async fn end(&mut self, query: &Answer) {
         let ending = |answer: &Answer| (answer.state().to_owned(), answer.body["response"].as_str().map(str::to_owned));
         self.record.ended = Some(ending(query));
@@ -441,7 +441,7 @@ impl<'a> Actor<'a> {
         format!("{kind}{} {call} {variant}", self.record.name)
     }
 
-    /// Writes down what became of a result.
+    /// Records the answer to a result.
     fn note(&mut self, call: &str, content: &str, answer: &Answer) {
         let said = match (answer.status, answer.replayed) {
             (200, false) => Said::Accepted,

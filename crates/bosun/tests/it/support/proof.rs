@@ -1,4 +1,4 @@
-//! What a proof leaves behind: one line of JSON that says what was run, how often and what came of it.
+//! The result of a proof: one line of JSON with what was run, how often, and the outcome.
 
 use std::{process::Command, time::Instant};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::program::{PROGRAM, program};
 
-/// How often the parts of a proof are run, from the environment; `make chaos` sets the large figures.
+/// The scale of a proof, from the environment; `make chaos` sets the large figures.
 pub(crate) fn scale(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is `{text}`, not a number")),
@@ -14,12 +14,12 @@ pub(crate) fn scale(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// The seed of this run: `BOSUN_SEED`, or the same for everybody.
+/// The seed of this run: `BOSUN_SEED`, or a fixed one.
 pub(crate) fn seed() -> u64 {
     scale("BOSUN_SEED", 20_261_115)
 }
 
-/// One proof that is being made.
+/// One proof in progress.
 #[derive(Debug)]
 pub(crate) struct Proof {
     test: &'static str,
@@ -56,8 +56,8 @@ impl Proof {
         !self.violations.is_empty()
     }
 
-    /// Prints the line, and fails the test if a promise was broken. `n` is how often it was tried;
-    /// `figures` is an object with what else is worth knowing.
+    /// Prints the line, and fails the test if a promise was broken. `n` is the number of trials; `figures` is an object
+    /// with further results.
     #[expect(clippy::print_stdout, reason = "the line is what the proof is run for")]
     pub(crate) fn finish(self, n: u64, figures: &Value) {
         let mut line = json!({

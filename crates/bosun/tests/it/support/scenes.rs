@@ -1,4 +1,4 @@
-//! What the scripted model plays in the proofs, and the requests that make it do so.
+//! The script of the model in the proofs, and the requests that play it.
 //!
 //! Every scene ends with a sentence made of the results that the model was shown, in the order in
 //! which it asked for them, so the answer of a query tells what the model has seen.
@@ -24,13 +24,13 @@ pub(crate) enum Scene {
     Once,
     /// An answer at once.
     Text,
-    /// So many outside calls at once, from two to ten.
+    /// This many outside calls at once, from two to ten.
     Several(u32),
     /// An outside call between two answers that are written word by word.
     Words,
     /// An answer that takes its time.
     Slow,
-    /// An answer that nobody here waits for: it takes an hour.
+    /// An answer that takes an hour: no test waits for it.
     Endless,
 }
 

@@ -17,13 +17,13 @@ use tokio::{
 use super::{scenes, soon};
 use crate::program::program;
 
-/// A directory with everything that one server has, whichever process it is.
+/// A directory with everything that one server has, across its processes.
 #[derive(Debug)]
 pub(crate) struct World {
     directory: TempDir,
-    /// What every process of this world finds in its environment.
+    /// The environment of every process of this world.
     environment: Vec<(&'static str, OsString)>,
-    /// What starts a process; nothing if it starts by itself.
+    /// The command that starts a process; empty if it is started directly.
     launcher: Vec<String>,
     /// Further options of the server.
     options: Vec<String>,
@@ -36,7 +36,7 @@ impl World {
         Self { directory, environment: Vec::new(), launcher: Vec::new(), options: Vec::new() }
     }
 
-    /// Every later process is started by this command, which gets the program and its arguments behind its own.
+    /// Every later process is started by this command, which gets the program and its arguments after its own.
     pub(crate) fn start_by(&mut self, launcher: &[&str]) {
         self.launcher = launcher.iter().map(|&part| part.to_owned()).collect();
     }
@@ -61,7 +61,7 @@ impl World {
         self.path("ledger")
     }
 
-    /// What all processes of this world have said on their standard error.
+    /// The standard error of all processes of this world.
     pub(crate) fn log(&self) -> PathBuf {
         self.path("log")
     }
@@ -71,7 +71,7 @@ impl World {
         self.directory.path().join(name)
     }
 
-    /// Keeps the files for a person to look at, and says where they are.
+    /// Keeps the files for inspection, and prints their path.
     pub(crate) fn keep(mut self) -> PathBuf {
         self.directory.disable_cleanup(true);
         self.directory.path().to_owned()
@@ -107,7 +107,7 @@ impl World {
         Starting { child, lines, log: self.log() }
     }
 
-    /// Starts a server that lives until it is killed.
+    /// Starts a server that runs until it is killed.
     pub(crate) async fn start(&self) -> Server {
         match soon("the start of the server", self.spawn(None).ready()).await {
             Started::Ready(server) => *server,
@@ -116,7 +116,7 @@ impl World {
     }
 }
 
-/// A process that has not said yet that it is ready.
+/// A process that is not ready yet.
 #[derive(Debug)]
 pub(crate) struct Starting {
     child: Child,
@@ -136,7 +136,7 @@ pub(crate) enum Started {
 pub(crate) struct Server {
     pub(crate) base: String,
     child: Child,
-    // Kept open: a server that cannot print must not be what is tested.
+    // Kept open: the test must not depend on a server that cannot print.
     _lines: Lines<BufReader<ChildStdout>>,
     log: PathBuf,
 }
@@ -189,14 +189,14 @@ impl Server {
         }
     }
 
-    /// Asks the process to end, as an operator would.
+    /// Stops the process by a signal, as an operator would.
     pub(crate) fn terminate(&self) {
         let pid = self.pid().to_string();
         let sent = std::process::Command::new("kill").args(["-s", "TERM", &pid]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
 
-    /// Waits until the process dies by itself.
+    /// Waits until the process ends by itself.
     pub(crate) async fn death(&mut self) -> Death {
         death(&mut self.child, &self.log).await
     }

@@ -1,8 +1,8 @@
 //! A disk that is really full.
 //!
-//! Where the test may mount, it is a `tmpfs` that is made just large enough for what lies in it; where
-//! it may not, it is the operating system's limit on the size of a process' files. Which of the two it
-//! was is part of the proof. There is no third way: a machine with neither fails the test.
+//! Where the test may mount, it is a `tmpfs` that is just large enough for its content; otherwise it is the operating
+//! system's limit on the size of a process' files. Which of the two it was is part of the proof. There is no third way:
+//! a machine with neither fails the test.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -31,7 +31,7 @@ impl Volume {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Self::Tmpfs(data);
         }
-        // A process that reaches its limit is killed, unless it was told beforehand to bear it.
+        // A process that reaches its limit is killed, unless it ignores the signal.
         world.start_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
         Self::FileSize
     }
@@ -44,7 +44,7 @@ impl Volume {
         }
     }
 
-    /// Leaves room for so many bytes, or a little more.
+    /// Leaves space for this many bytes, or a little more.
     pub(crate) fn fill(&self, server: &Server, room: u64) {
         match self {
             // The server goes on writing meanwhile, and a volume cannot be made smaller than what it holds.
@@ -63,7 +63,7 @@ impl Volume {
         }
     }
 
-    /// The same after the server has gone, and its own limits with it.
+    /// The same after the server has ended, and its own limits with it.
     pub(crate) fn free_without_server(&self) {
         if let Self::Tmpfs(data) = self {
             remount(data, ROOMY);
@@ -71,7 +71,7 @@ impl Volume {
     }
 }
 
-/// A directory in which nothing can be written. Dropping it makes that possible again.
+/// A read-only directory. Dropping it makes it writable again.
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
     directory: PathBuf,
@@ -79,7 +79,7 @@ pub(crate) struct ReadOnly {
 }
 
 impl ReadOnly {
-    /// By its permissions, or, for those who may write in spite of them, by a mount.
+    /// By its permissions, or, for users who may write in spite of them, by a mount.
     pub(crate) fn make(directory: &Path) -> Self {
         let mut made = Self { directory: directory.to_owned(), is_mounted: false };
         made.permit(0o555);
@@ -111,7 +111,7 @@ impl Drop for ReadOnly {
 impl Drop for Volume {
     fn drop(&mut self) {
         if let Self::Tmpfs(data) = self {
-            // Whoever still has a file open there keeps it; the directory can be removed all the same.
+            // A process with an open file there keeps it; the directory can be removed all the same.
             let _ = Command::new("umount").arg("--lazy").arg(data).status();
         }
     }

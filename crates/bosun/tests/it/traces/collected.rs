@@ -1,4 +1,4 @@
-//! What a collector of OpenTelemetry gets of a query, from the program as a process.
+//! The spans that an OpenTelemetry collector receives for a query, from the program as a process.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +10,10 @@ use super::{CALLER, DELIVERER, QUESTION, RESULT, Scene};
 /// The trace of the caller.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
-/// What it got: the headers and the body of each request.
+/// The headers and the body of each received request.
 pub(crate) type Received = Arc<Mutex<Vec<(HeaderMap, Value)>>>;
 
-/// A collector on loopback that keeps what it gets.
+/// A collector on loopback that records what it receives.
 pub(crate) async fn collector() -> (String, Received) {
     let received = Received::default();
     let keep = async |State(received): State<Received>, headers: HeaderMap, axum::Json(body): axum::Json<Value>| {
@@ -66,7 +66,7 @@ async fn play(caller: &[(&str, &str)]) -> (Scene, Vec<Value>, String, Received) 
 }
 
 #[tokio::test]
-async fn a_query_is_one_trace_over_a_pause_and_a_restart_and_nothing_that_was_said_is_in_it() {
+async fn a_query_is_one_trace_across_a_pause_and_a_restart_without_any_content() {
     let (scene, spans, handed_out, received) = play(&[("traceparent", CALLER)]).await;
     let created = named(&spans, "POST /v1/namespaces/{namespace}/queries", 1)[0];
     assert_eq!((&created["traceId"], &created["parentSpanId"]), (&json!(TRACE), &json!("b7ad6b7169203331")));
@@ -102,7 +102,7 @@ async fn a_query_is_one_trace_over_a_pause_and_a_restart_and_nothing_that_was_sa
     assert_eq!(legs[1]["links"][0]["traceId"], delivery["traceId"]);
     assert_eq!(legs[0]["links"], Value::Null);
 
-    // The model is told of the very span that asks it, the client's tool of the request that began it all.
+    // The model gets the very span that calls it, the client's tool the request that began it all.
     let told: Vec<_> =
         scene.model.requests().iter().map(|asked| asked.header("traceparent").map(str::to_owned)).collect();
     let of = |span: &Value| Some(format!("00-{TRACE}-{}-01", span["spanId"].as_str().expect("an id")));
@@ -116,7 +116,7 @@ async fn a_query_is_one_trace_over_a_pause_and_a_restart_and_nothing_that_was_sa
     }
     assert!(received.iter().all(|(headers, _)| headers["authorization"] == "Bearer of-the-collector"));
     let log = std::fs::read_to_string(scene.world.log()).expect("a log");
-    assert_eq!(log, "", "nothing is wrong, and no credential is told");
+    assert_eq!(log, "", "nothing is wrong, and no credential is logged");
 }
 
 #[tokio::test]
