@@ -460,7 +460,7 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::store_contract::{StorePlace, store_contract};
+    use crate::testing::store_contract::StorePlace;
 
     #[derive(Default)]
     struct ReopenedMemory(Option<MemoryStore>);
@@ -474,9 +474,10 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn keeps_the_contract() {
-        store_contract(|| Box::new(ReopenedMemory::default())).await;
+    mod contract {
+        use super::*;
+
+        crate::store_contract!([tokio::test] ReopenedMemory::default());
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 use std::{collections::BTreeSet, time::SystemTime};
 
-use bosun_engine::testing::blob_contract::{BlobPlace, blob_contract};
+use bosun_engine::testing::blob_contract::BlobPlace;
 use tempfile::TempDir;
 
 use super::*;
@@ -32,9 +32,10 @@ impl BlobPlace for OnDisk {
     }
 }
 
-#[tokio::test]
-async fn keeps_the_contract() {
-    blob_contract(|| Box::new(OnDisk::new())).await;
+mod contract {
+    use super::*;
+
+    bosun_engine::blob_contract!([tokio::test] OnDisk::new());
 }
 
 #[tokio::test]

@@ -229,6 +229,22 @@ fn every_fault_point_is_listed_and_passed() {
 }
 
 #[test]
+fn every_clause_of_the_store_contract_is_a_test() {
+    let testing = workspace().join("crates/engine/src/testing");
+    let contract = std::fs::read_to_string(testing.join("store_contract.rs")).unwrap();
+    let mut clauses = 0;
+    for source in sources().into_iter().filter(|source| source.path.to_string_lossy().ends_with("_clauses.rs")) {
+        let module = source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for clause in source.text.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
+            let name = clause.split('(').next().unwrap_or_default();
+            assert!(contract.contains(&format!("{module}::{name},")), "`{module}::{name}` is not listed");
+            clauses += 1;
+        }
+    }
+    assert!(clauses >= 40, "only {clauses} clauses were found");
+}
+
+#[test]
 fn every_commit_has_a_fault_point_before_and_after_it() {
     let mut commits = 0;
     for source in sources().into_iter().filter(|source| !source.is_test()) {

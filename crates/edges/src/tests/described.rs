@@ -33,7 +33,7 @@ async fn every_field_that_is_described_is_read() {
     ] {
         let schema = body_schema(&document, method, path);
         for field in schema["properties"].as_object().unwrap().keys() {
-            let name = format!("{}{read}", method);
+            let name = format!("{method}{read}");
             let query = format!("q{read}");
             world.post("/v1/queries", &with_calculator(&query)).await.ok();
             let mut body = base.clone();

@@ -87,7 +87,7 @@ impl Blobs for MemoryBlobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::blob_contract::{BlobPlace, blob_contract};
+    use crate::testing::blob_contract::BlobPlace;
 
     #[derive(Default)]
     struct KeptBlob(MemoryBlobs);
@@ -104,8 +104,9 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn keeps_the_contract() {
-        blob_contract(|| Box::new(KeptBlob::default())).await;
+    mod contract {
+        use super::*;
+
+        crate::blob_contract!([tokio::test] KeptBlob::default());
     }
 }

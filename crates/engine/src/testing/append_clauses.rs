@@ -13,7 +13,7 @@ use super::{
 };
 use crate::store::{Append, Position, StoreError};
 
-pub(super) async fn what_was_appended_is_loaded(mut place: Box<dyn StorePlace>) {
+pub async fn what_was_appended_is_loaded(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     durable(&*store, Position::default()).await;
     let mut scribe = Scribe::new("default", "a", 1);
@@ -30,7 +30,7 @@ pub(super) async fn what_was_appended_is_loaded(mut place: Box<dyn StorePlace>) 
     assert_eq!(store.last_position(), position);
 }
 
-pub(super) async fn positions_ascend_and_durable_implies_all_earlier_ones(mut place: Box<dyn StorePlace>) {
+pub async fn positions_ascend_and_durable_implies_all_earlier_ones(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=20).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     let mut last = Position::default();
@@ -47,7 +47,7 @@ pub(super) async fn positions_ascend_and_durable_implies_all_earlier_ones(mut pl
     }
 }
 
-pub(super) async fn appends_without_a_waiter_are_batched(mut place: Box<dyn StorePlace>) {
+pub async fn appends_without_a_waiter_are_batched(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let before = store.stats();
     let mut scribe = Scribe::new("default", "a", 1);
@@ -61,7 +61,7 @@ pub(super) async fn appends_without_a_waiter_are_batched(mut place: Box<dyn Stor
     assert_eq!(store.stats().awaited_commits, after.awaited_commits, "a durable position causes no commit");
 }
 
-pub(super) async fn a_wait_that_is_dropped_loses_nothing(mut place: Box<dyn StorePlace>) {
+pub async fn a_wait_that_is_dropped_loses_nothing(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut first = Scribe::new("default", "a", 1);
     let position = first.start(&*store);
@@ -74,7 +74,7 @@ pub(super) async fn a_wait_that_is_dropped_loses_nothing(mut place: Box<dyn Stor
     assert!(load(&*store, &first).await.is_some());
 }
 
-pub(super) async fn a_conflict_does_not_reject_other_appends_of_its_commit(mut place: Box<dyn StorePlace>) {
+pub async fn a_conflict_does_not_reject_other_appends_of_its_commit(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut shared = Scribe::new("default", "shared", 1);
     let position = shared.start(&*store);
@@ -98,7 +98,7 @@ pub(super) async fn a_conflict_does_not_reject_other_appends_of_its_commit(mut p
     assert!(load(&*store, &before).await.is_some() && load(&*store, &after).await.is_some());
 }
 
-pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_sequence_number_fits(
+pub async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_sequence_number_fits(
     mut place: Box<dyn StorePlace>,
 ) {
     let store = place.open();
@@ -127,7 +127,7 @@ pub(super) async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_seq
     assert_eq!(fold(&stored), stored.head);
 }
 
-pub(super) async fn a_writer_that_reloads_can_continue(mut place: Box<dyn StorePlace>) {
+pub async fn a_writer_that_reloads_can_continue(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut first = Scribe::new("default", "a", 1);
     let position = first.start(&*store);
@@ -143,7 +143,7 @@ pub(super) async fn a_writer_that_reloads_can_continue(mut place: Box<dyn StoreP
     assert_eq!(load(&*store, &second).await.expect("it exists").head.status(), Status::Cancelled);
 }
 
-pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn StorePlace>) {
+pub async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     let created = scribe.create();
@@ -173,7 +173,7 @@ pub(super) async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn 
     assert_eq!(&load(&*store, &scribe).await.expect("it exists").head, scribe.head());
 }
 
-pub(super) async fn a_name_is_unique_in_a_namespace(mut place: Box<dyn StorePlace>) {
+pub async fn a_name_is_unique_in_a_namespace(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut owner = Scribe::new("default", "a", 1);
     let mut second = Scribe::new("default", "a", 2);
@@ -195,7 +195,7 @@ pub(super) async fn a_name_is_unique_in_a_namespace(mut place: Box<dyn StorePlac
     assert_eq!(load(&*store, &elsewhere).await.expect("it exists").head.uid, elsewhere.uid());
 }
 
-pub(super) async fn namespaces_are_separate(mut place: Box<dyn StorePlace>) {
+pub async fn namespaces_are_separate(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut here = Scribe::new("here", "a", 1);
     let mut there = Scribe::new("there", "a", 2);
@@ -213,7 +213,7 @@ pub(super) async fn namespaces_are_separate(mut place: Box<dyn StorePlace>) {
     }
 }
 
-pub(super) async fn a_load_sees_whole_appends_only(mut place: Box<dyn StorePlace>) {
+pub async fn a_load_sees_whole_appends_only(mut place: Box<dyn StorePlace>) {
     const APPENDS: u64 = 40;
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
@@ -247,7 +247,7 @@ pub(super) async fn a_load_sees_whole_appends_only(mut place: Box<dyn StorePlace
     tokio::join!(writing, reading);
 }
 
-pub(super) async fn concurrent_writers_all_succeed(mut place: Box<dyn StorePlace>) {
+pub async fn concurrent_writers_all_succeed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let writers = (1..=32).map(|number| {
         let store = Arc::clone(&store);
@@ -268,7 +268,7 @@ pub(super) async fn concurrent_writers_all_succeed(mut place: Box<dyn StorePlace
     assert!(store.stats().awaited_commits <= 64, "no writer waits twice");
 }
 
-pub(super) async fn closing_commits_and_then_refuses(mut place: Box<dyn StorePlace>) {
+pub async fn closing_commits_and_then_refuses(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     let position = scribe.start(&*store);

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::ContentHash;
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+use futures_util::future::join_all;
 
 use crate::blob::Blobs;
 
@@ -21,29 +21,32 @@ pub trait BlobPlace: Send {
     fn age(&mut self, hash: ContentHash, age: Duration);
 }
 
-type BlobClause = fn(Box<dyn BlobPlace>) -> BoxFuture<'static, ()>;
-
-const CLAUSES: &[BlobClause] = &[
-    |place| what_was_sealed_is_read(place).boxed(),
-    |place| any_range_can_be_read(place).boxed(),
-    |place| a_missing_blob_is_none(place).boxed(),
-    |place| a_draft_that_was_not_sealed_is_no_blob(place).boxed(),
-    |place| a_blob_may_be_empty(place).boxed(),
-    |place| the_same_bytes_are_one_blob(place).boxed(),
-    |place| blobs_survive_a_reopening(place).boxed(),
-    |place| only_old_blobs_are_listed_and_removed(place).boxed(),
-    |place| sealing_a_blob_again_renews_its_age(place).boxed(),
-    |place| concurrent_writers_all_succeed(place).boxed(),
-];
-
-/// Checks everything that [`Blobs`] promises.
-///
-/// # Panics
-/// If it breaks a promise; the line says which.
-pub async fn blob_contract(new_place: impl Fn() -> Box<dyn BlobPlace>) {
-    for clause in CLAUSES {
-        clause(new_place()).await;
-    }
+/// Makes a test of every clause of the contract, with the attributes of the first argument and a new place for each.
+#[macro_export]
+macro_rules! blob_contract {
+    ([$($attribute:tt)+] $place:expr) => {
+        $crate::blob_contract! { @each [$($attribute)+] $place;
+            what_was_sealed_is_read,
+            any_range_can_be_read,
+            a_missing_blob_is_none,
+            a_draft_that_was_not_sealed_is_no_blob,
+            a_blob_may_be_empty,
+            the_same_bytes_are_one_blob,
+            blobs_survive_a_reopening,
+            only_old_blobs_are_listed_and_removed,
+            sealing_a_blob_again_renews_its_age,
+            concurrent_writers_all_succeed,
+        }
+    };
+    (@each $attribute:tt $place:expr; $($clause:ident,)+) => {
+        $($crate::blob_contract! { @one $attribute $place; $clause })+
+    };
+    (@one [$($attribute:tt)+] $place:expr; $clause:ident) => {
+        #[$($attribute)+]
+        async fn $clause() {
+            $crate::testing::blob_contract::$clause(Box::new($place)).await;
+        }
+    };
 }
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -63,14 +66,14 @@ async fn read(blobs: &dyn Blobs, hash: ContentHash, offset: u64, length: usize) 
     blobs.read(hash, offset, length).await.expect("blobs are readable").map(|bytes| bytes.to_vec())
 }
 
-async fn what_was_sealed_is_read(mut place: Box<dyn BlobPlace>) {
+pub async fn what_was_sealed_is_read(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[b"one ", b"two ", b"", b"three"]).await;
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(13));
     assert_eq!(read(&*blobs, hash, 0, 100).await.as_deref(), Some(&b"one two three"[..]));
 }
 
-async fn any_range_can_be_read(mut place: Box<dyn BlobPlace>) {
+pub async fn any_range_can_be_read(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let bytes: Vec<u8> = (0..700_000_u32).map(|number| (number % 251) as u8).collect();
     let pieces: Vec<&[u8]> = bytes.chunks(100_001).collect();
@@ -83,7 +86,7 @@ async fn any_range_can_be_read(mut place: Box<dyn BlobPlace>) {
     assert_eq!(read(&*blobs, hash, u64::MAX, 5).await.as_deref(), Some(&b""[..]));
 }
 
-async fn a_missing_blob_is_none(mut place: Box<dyn BlobPlace>) {
+pub async fn a_missing_blob_is_none(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = ContentHash::of(b"nothing");
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), None);
@@ -92,7 +95,7 @@ async fn a_missing_blob_is_none(mut place: Box<dyn BlobPlace>) {
     assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), []);
 }
 
-async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace>) {
+pub async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let mut draft = blobs.begin().await.expect("a draft");
     draft.write(Bytes::from_static(b"half")).await.expect("room for a piece");
@@ -102,14 +105,14 @@ async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace>) {
     assert_eq!(blobs.size(ContentHash::of(b"half")).await.expect("blobs are readable"), None);
 }
 
-async fn a_blob_may_be_empty(mut place: Box<dyn BlobPlace>) {
+pub async fn a_blob_may_be_empty(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[]).await;
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(0));
     assert_eq!(read(&*blobs, hash, 0, 9).await.as_deref(), Some(&b""[..]));
 }
 
-async fn the_same_bytes_are_one_blob(mut place: Box<dyn BlobPlace>) {
+pub async fn the_same_bytes_are_one_blob(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let first = seal(&*blobs, &[b"same"]).await;
     let second = seal(&*blobs, &[b"sa", b"me"]).await;
@@ -118,12 +121,12 @@ async fn the_same_bytes_are_one_blob(mut place: Box<dyn BlobPlace>) {
     assert_eq!(read(&*blobs, first, 0, 9).await.as_deref(), Some(&b"same"[..]));
 }
 
-async fn blobs_survive_a_reopening(mut place: Box<dyn BlobPlace>) {
+pub async fn blobs_survive_a_reopening(mut place: Box<dyn BlobPlace>) {
     let hash = seal(&*place.open(), &[b"kept"]).await;
     assert_eq!(read(&*place.open(), hash, 0, 9).await.as_deref(), Some(&b"kept"[..]));
 }
 
-async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn BlobPlace>) {
+pub async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let (old, young) = (seal(&*blobs, &[b"old"]).await, seal(&*blobs, &[b"young"]).await);
     place.age(old, HOUR);
@@ -135,7 +138,7 @@ async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn BlobPlace>) {
     assert_eq!(read(&*blobs, young, 0, 9).await.as_deref(), Some(&b"young"[..]));
 }
 
-async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn BlobPlace>) {
+pub async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let hash = seal(&*blobs, &[b"again"]).await;
     place.age(hash, HOUR);
@@ -145,7 +148,7 @@ async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn BlobPlace>) {
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(5));
 }
 
-async fn concurrent_writers_all_succeed(mut place: Box<dyn BlobPlace>) {
+pub async fn concurrent_writers_all_succeed(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let texts: Vec<String> = (0..32).map(|number| format!("blob {}", number % 8).repeat(1_000)).collect();
     let seal_text = async |text: &String| seal(&*blobs, &[text.as_bytes()]).await;

@@ -19,7 +19,7 @@ use crate::{
     store::{RecordSearch, Store},
 };
 
-pub(super) async fn a_document_is_stored_once(mut place: Box<dyn StorePlace>) {
+pub async fn a_document_is_stored_once(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document(r#"[{"name":"look_up"}]"#);
     for number in 1..=3 {
@@ -34,7 +34,7 @@ pub(super) async fn a_document_is_stored_once(mut place: Box<dyn StorePlace>) {
     assert_eq!(store.document(ContentHash::of(b"never")).await.expect("readable"), None);
 }
 
-pub(super) async fn a_later_process_loads_the_same_and_can_fold_it(mut place: Box<dyn StorePlace>) {
+pub async fn a_later_process_loads_the_same_and_can_fold_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=24).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     for scribe in &mut scribes {
@@ -93,7 +93,7 @@ fn hostile_spec(text: &str) -> Spec {
     }
 }
 
-pub(super) async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
+pub async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes = Vec::new();
     for (number, text) in (1..).zip(HOSTILE) {
@@ -129,7 +129,7 @@ pub(super) async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn Sto
     assert_eq!(listed.total, HOSTILE.len() as u64);
 }
 
-pub(super) async fn large_values_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
+pub async fn large_values_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let text = "x\"\\\n中".repeat((1 << 20) / 7);
     let mut scribe = Scribe::new("default", &"a".repeat(253), 1);
@@ -148,7 +148,7 @@ pub(super) async fn large_values_are_read_back_unchanged(mut place: Box<dyn Stor
     assert!(store.document(document(&text).hash).await.expect("readable").as_deref() == Some(&*text));
 }
 
-pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn StorePlace>) {
+pub async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let large = |text: &str| Large::of(&text.into()).0;
     let refer = |scribe: &mut Scribe, store: &dyn Store, text: &str| {
@@ -181,7 +181,7 @@ pub(super) async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dy
     assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
 }
 
-pub(super) async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn StorePlace>) {
+pub async fn resources_are_kept_replaced_and_removed(mut place: Box<dyn StorePlace>) {
     let stored = |kind: ResourceKind, namespace_of: &str, name: &str, generation: u64| StoredResource {
         manifest: Manifest {
             key: ResourceKey::new(kind, namespace(namespace_of), name),

@@ -103,7 +103,7 @@ async fn said(store: &dyn Store, wanted: WantedConversations) -> Listing<SaidInC
     store.said(&namespace("default"), &wanted, None, 100).await.expect("readable")
 }
 
-pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn StorePlace>) {
+pub async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let talk = key("default", "talk");
     let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
@@ -129,7 +129,7 @@ pub(super) async fn messages_are_in_the_order_in_which_their_queries_completed(m
     assert!(elsewhere.is_empty(), "namespaces are separate");
 }
 
-pub(super) async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn StorePlace>) {
+pub async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let talk = key("default", "talk");
     let mut scribe = Scribe::new("default", "q", 1);
@@ -141,7 +141,7 @@ pub(super) async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<d
     assert_eq!(history(&*store, &talk, all()).await, ["kept"]);
 }
 
-pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
+pub async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let key = key("default", "talk");
     for number in 1..=4 {
@@ -159,7 +159,7 @@ pub(super) async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePla
     assert_eq!(history(&*store, &key, bytes).await, ["answer 4"], "the last query is always included");
 }
 
-pub(super) async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn StorePlace>) {
+pub async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (talk, other) = (key("default", "talk"), key("other", "talk"));
     let scribe = |number: u32| Scribe::new("default", &format!("q{number}"), number);
@@ -204,7 +204,7 @@ pub(super) async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: B
     assert!(matches!(store.durable(lost).await, Err(StoreError::ConversationBusy(id)) if id == "talk"));
 }
 
-pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<dyn StorePlace>) {
+pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let keys = [key("default", "a"), key("default", "b"), key("other", "a")];
     for (number, key) in (1..).zip(&keys) {
@@ -245,7 +245,7 @@ pub(super) async fn conversations_are_listed_in_pages_the_latest_first(mut place
     }
 }
 
-pub(super) async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box<dyn StorePlace>) {
+pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (a, b) = (key("default", "a"), key("default", "b"));
     for (number, key) in (1..).zip([&a, &a, &a, &b]) {
@@ -284,7 +284,7 @@ pub(super) async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut pla
     assert_eq!(recorded.len(), 4, "only what was deleted is recorded");
 }
 
-pub(super) async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Box<dyn StorePlace>) {
+pub async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (old, young) = (key("default", "old"), key("default", "young"));
     for (number, key) in [(1, &old), (2, &old), (9, &young)] {
@@ -305,9 +305,7 @@ pub(super) async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut pl
     assert_eq!(recorded, [outdated(&old, until(1)), outdated(&young, until(2))], "it is recorded");
 }
 
-pub(super) async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_conversation(
-    mut place: Box<dyn StorePlace>,
-) {
+pub async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_conversation(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let talk = key("default", "talk");
     let (mut lasting, mut brief) = (Scribe::new("default", "q1", 1), Scribe::new("default", "q2", 2));
@@ -332,7 +330,7 @@ pub(super) async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_
     assert_eq!(left(&*store, kept_until).await, 0);
 }
 
-pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
+pub async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (long, text) = (key("default", "talk"), "a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
@@ -352,7 +350,7 @@ pub(super) async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePl
     assert_eq!(pages, [3, 3, 1], "none is missing, and none is too large to be listed");
 }
 
-pub(super) async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
+pub async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document("{\"messages\":[]}");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
@@ -367,7 +365,7 @@ pub(super) async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(m
     }
 }
 
-pub(super) async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<dyn StorePlace>) {
+pub async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "q1", 1);
     open(&*store, &mut scribe, key("default", "talk"), false);

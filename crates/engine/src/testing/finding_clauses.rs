@@ -17,7 +17,7 @@ use super::{
 };
 use crate::store::{PAGE_BYTES, QueryPage, Runnable, Store, WantedQueries};
 
-pub(super) async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn StorePlace>) {
+pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     // Created out of order: the id decides which one is newer.
     for number in [3, 1, 5, 2, 4] {
@@ -71,7 +71,7 @@ fn has_all_open_calls(head: &Head, latest: &[Entry]) -> bool {
     head.waiting().all(|(call, _)| asked(call.id))
 }
 
-pub(super) async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
+pub async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     for (number, calls) in (1..).zip([1, 2, 7, 8, 10]) {
         let mut scribe = Scribe::new("default", &format!("q{number}"), number);
@@ -91,7 +91,7 @@ pub(super) async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>)
     }
 }
 
-pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePlace>) {
+pub async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let text = Some("a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
@@ -116,7 +116,7 @@ pub(super) async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePla
     assert_eq!(pages, [3, 3, 1], "none is missing, and none is too large to be listed");
 }
 
-pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn StorePlace>) {
+pub async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     assert!(!store.is_in_use(&namespace("default")).await.expect("readable"));
     assert_eq!(store.namespaces().await.expect("readable"), []);
@@ -131,7 +131,7 @@ pub(super) async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<
     }
 }
 
-pub(super) async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn StorePlace>) {
+pub async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), None);
     let mut scribes: Vec<_> = [(1, 300), (2, 100), (3, 200)]
@@ -173,7 +173,7 @@ pub(super) async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn
     assert_eq!(due(Timestamp(i64::MAX), 9).await, "");
 }
 
-pub(super) async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn StorePlace>) {
+pub async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start(&*store);
@@ -194,7 +194,7 @@ async fn runnable(store: &dyn Store, wanted: WantedQueries) -> String {
     found.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Box<dyn StorePlace>) {
+pub async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
     for scribe in &mut queued {
@@ -239,7 +239,7 @@ pub(super) async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut pl
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1* q2* q3 thinking* new");
 }
 
-pub(super) async fn namespaces_are_served_round_robin(mut place: Box<dyn StorePlace>) {
+pub async fn namespaces_are_served_round_robin(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     for (namespace, name, number) in
         [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]

@@ -3,15 +3,21 @@
 //! Nothing here is a mock: [`ScriptedModel`] and [`CallLedger`] are real implementations of the traits that follow a script
 //! and record what they did.
 
-mod append_clauses;
+#[doc(hidden)]
+pub mod append_clauses;
 pub mod blob_contract;
 mod clock;
-mod content_clauses;
-mod conversation_clauses;
-mod finding_clauses;
+#[doc(hidden)]
+pub mod content_clauses;
+#[doc(hidden)]
+pub mod conversation_clauses;
+#[doc(hidden)]
+pub mod finding_clauses;
 mod ledger;
-mod record_clauses;
-mod removal_clauses;
+#[doc(hidden)]
+pub mod record_clauses;
+#[doc(hidden)]
+pub mod removal_clauses;
 pub mod scribe;
 mod scripted_model;
 pub mod store_contract;

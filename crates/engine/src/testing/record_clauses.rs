@@ -32,7 +32,7 @@ async fn usage(store: &dyn Store, of: &str) -> UsageTotals {
     store.usage(&namespace(of), Hour(0)).await.expect("usage is readable")
 }
 
-pub(super) async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn StorePlace>) {
+pub async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start_and_pause(&*store, LONG);
@@ -54,7 +54,7 @@ pub(super) async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn S
     assert!(store.usage(&namespace("default"), later).await.expect("readable").is_empty());
 }
 
-pub(super) async fn what_is_rejected_leaves_no_record(mut place: Box<dyn StorePlace>) {
+pub async fn what_is_rejected_leaves_no_record(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     let mut twin = scribe.clone();
@@ -72,7 +72,7 @@ fn act(at: i64, actor: &str, detail: &str) -> AuditRecord {
     AuditRecord { actor: Some(actor.into()), ..record }
 }
 
-pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn StorePlace>) {
+pub async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start_and_pause(&*store, LONG);
@@ -107,7 +107,7 @@ pub(super) async fn records_are_searched_newest_first_in_pages(mut place: Box<dy
     assert_eq!(paged, ["4", "2", "0"], "the pages are complete");
 }
 
-pub(super) async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn StorePlace>) {
+pub async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribe = Scribe::new("default", "a", 1);
     scribe.start_and_pause(&*store, LONG);

@@ -23,7 +23,7 @@ fn request(key: &str, body: &str) -> IdempotentRequest {
     IdempotentRequest { key, fingerprint: ContentHash::of(body.as_bytes()) }
 }
 
-pub(super) async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box<dyn StorePlace>) {
+pub async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let create = |scribe: &mut Scribe, request: IdempotentRequest| {
         let append = Append { request: Some(request), ..scribe.create() };
@@ -61,7 +61,7 @@ pub(super) async fn a_request_is_answered_once_under_its_idempotency_key(mut pla
     assert_eq!(store.answered(&namespace("default"), &request("k3", "").key).await.expect("readable"), None);
 }
 
-pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn StorePlace>) {
+pub async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (mut deleted, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
     let append = Append { request: Some(request("k", "body")), ..deleted.create() };
@@ -99,7 +99,7 @@ pub(super) async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<
     assert!(!answered(forgotten).await, "and deleted in time");
 }
 
-pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: Box<dyn StorePlace>) {
+pub async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut waiting = Scribe::new("default", "waiting", 1);
     waiting.start_and_pause(&*store, LONG);
@@ -139,7 +139,7 @@ pub(super) async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut 
     );
 }
 
-pub(super) async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn StorePlace>) {
+pub async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
     let change = |seconds| {
@@ -169,7 +169,7 @@ pub(super) async fn the_latest_retention_of_an_ended_query_counts(mut place: Box
     }
 }
 
-pub(super) async fn a_toolset_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
+pub async fn a_toolset_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document("shared");
     let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();

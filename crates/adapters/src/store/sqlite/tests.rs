@@ -10,7 +10,7 @@ use bosun_core::{Actor, Content, Outcome, audit::Action, content::Large, machine
 use bosun_engine::resource::{ManifestChange, ResourceKey, ResourceKind};
 use bosun_engine::testing::{
     scribe::Scribe,
-    store_contract::{StorePlace, fold, store_contract},
+    store_contract::{StorePlace, fold},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tempfile::TempDir;
@@ -49,14 +49,16 @@ impl StorePlace for TestDirectory {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keeps_the_contract() {
-    store_contract(|| Box::new(TestDirectory::new())).await;
+mod contract {
+    use super::*;
+
+    bosun_engine::store_contract!([tokio::test(flavor = "multi_thread", worker_threads = 2)] TestDirectory::new());
 }
 
-#[tokio::test]
-async fn keeps_the_contract_on_one_thread() {
-    store_contract(|| Box::new(TestDirectory::new())).await;
+mod contract_on_one_thread {
+    use super::*;
+
+    bosun_engine::store_contract!([tokio::test] TestDirectory::new());
 }
 
 /// A queue without a writer yet: what is pushed and awaited now is one batch.
