@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Duration};
 
 use anyhow::{Context, ensure};
-use bosun_convert::{Format, ConvertOptions, read};
+use bosun_convert::{ConvertOptions, Format, read};
 use bosun_core::{
     Binding, Tool,
     tool::{

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use bosun_convert::zod::{ZodOptions as ZodOptions, ZodVersion, convert};
+use bosun_convert::zod::{ZodOptions, ZodVersion, convert};
 use bosun_core::Schema;
 use serde_json::{Value, json};
 

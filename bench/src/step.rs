@@ -9,7 +9,7 @@ use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
-use bosun_core::{Actor, QueryLimits, Namespace, Status, tool::toolset::Mode};
+use bosun_core::{Actor, Namespace, QueryLimits, Status, tool::toolset::Mode};
 use bosun_engine::{Engine, EngineSettings, Submission, SystemClock, blob::MemoryBlobs, memory::MemoryStore};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Any text as the export of an n8n workflow, checked and written in every format.
 #![no_main]
 
-use bosun_convert::{Format, ConvertOptions, check, write};
+use bosun_convert::{ConvertOptions, Format, check, write};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
