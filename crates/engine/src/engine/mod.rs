@@ -20,6 +20,7 @@ pub(crate) mod conversations;
 mod deliver;
 pub(crate) mod freeze;
 pub(crate) mod large_results;
+mod metrics;
 pub(crate) mod resources;
 pub(crate) mod results;
 mod submit;

@@ -24,7 +24,10 @@ use bosun_core::{
     tool::BindingKind,
 };
 
-use crate::{EngineError, engine::Engine, model::ModelReply};
+use crate::{
+    model::ModelReply,
+    store::{CommitFigures, StoreStats},
+};
 
 /// Every family that the engine itself reports, in the order in which they are written.
 pub const FAMILIES: &[Family] = &[
@@ -210,37 +213,33 @@ impl OfKind {
     }
 }
 
-impl Engine {
-    #[must_use]
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.inner.metrics
-    }
+/// What is counted at the moment of asking.
+pub(crate) struct Readings {
+    pub(crate) running: usize,
+    pub(crate) queued: usize,
+    pub(crate) waiting: usize,
+    pub(crate) store: StoreStats,
+    pub(crate) commits: CommitFigures,
+}
 
+impl Metrics {
     /// Writes all metrics.
-    ///
-    /// # Errors
-    /// If the store cannot count the queries.
-    pub async fn write_metrics(&self, text: &mut MetricsText) -> Result<(), EngineError> {
-        let (metrics, store) = (&self.inner.metrics, &self.inner.store);
-        let waiting = store.count_waiting().await?;
-        // Counted from the rows: a query with work that does not run is queued, whether or not admission knows of it.
-        let with_work = store.count_runnable().await?.iter().map(|(_, count)| count).sum();
-        let (running, queued) = (self.inner.admission.running(), self.inner.admission.queued(with_work));
+    pub(crate) fn write(&self, text: &mut MetricsText, now: &Readings) {
         text.family(FAMILIES, "bosun_build_info").sample(&[env!("CARGO_PKG_VERSION")], 1.0);
-        text.family(FAMILIES, "bosun_queries_created_total").count(&[], metrics.created.get());
+        text.family(FAMILIES, "bosun_queries_created_total").count(&[], self.created.get());
         let mut family = text.family(FAMILIES, "bosun_queries_ended_total");
         for (state, counter) in
-            [("completed", &metrics.completed), ("failed", &metrics.failed), ("cancelled", &metrics.cancelled)]
+            [("completed", &self.completed), ("failed", &self.failed), ("cancelled", &self.cancelled)]
         {
             family.count(&[state], counter.get());
         }
         let mut family = text.family(FAMILIES, "bosun_queries");
-        for (state, count) in [("running", running), ("queued", queued), ("waiting", waiting)] {
+        for (state, count) in [("running", now.running), ("queued", now.queued), ("waiting", now.waiting)] {
             family.count(&[state], count as u64);
         }
         let mut family = text.family(FAMILIES, "bosun_calls_total");
-        let kinds = || BindingKind::ALL.iter().map(|kind| kind.as_str()).zip(&metrics.kinds);
-        for (kind, figures) in kinds().chain([("refused", &metrics.refused_calls)]) {
+        let kinds = || BindingKind::ALL.iter().map(|kind| kind.as_str()).zip(&self.kinds);
+        for (kind, figures) in kinds().chain([("refused", &self.refused_calls)]) {
             family.count(&[kind, "success"], figures.success.get());
             family.count(&[kind, "failure"], figures.failure.get());
             family.count(&[kind, "expired"], figures.expired.get());
@@ -249,22 +248,19 @@ impl Engine {
         for (kind, figures) in kinds() {
             family.histogram(&[kind], &figures.seconds.counts(&SECONDS));
         }
-        text.family(FAMILIES, "bosun_deliveries_refused_total").count(&[], metrics.refused.get());
+        text.family(FAMILIES, "bosun_deliveries_refused_total").count(&[], self.refused.get());
         self.write_models(text);
-        text.family(FAMILIES, "bosun_sse_streams").sample(&[], metrics.streams.get());
-        let stats = store.stats();
-        text.family(FAMILIES, "bosun_store_appends_total").count(&[], stats.appends);
-        text.family(FAMILIES, "bosun_store_commits_total").count(&[], stats.commits);
-        text.family(FAMILIES, "bosun_store_awaited_commits_total").count(&[], stats.awaited_commits);
-        let commits = store.commit_figures();
-        text.family(FAMILIES, "bosun_store_commit_seconds").histogram(&[], &commits.seconds);
-        text.family(FAMILIES, "bosun_store_commit_appends").histogram(&[], &commits.appends);
+        text.family(FAMILIES, "bosun_sse_streams").sample(&[], self.streams.get());
+        text.family(FAMILIES, "bosun_store_appends_total").count(&[], now.store.appends);
+        text.family(FAMILIES, "bosun_store_commits_total").count(&[], now.store.commits);
+        text.family(FAMILIES, "bosun_store_awaited_commits_total").count(&[], now.store.awaited_commits);
+        text.family(FAMILIES, "bosun_store_commit_seconds").histogram(&[], &now.commits.seconds);
+        text.family(FAMILIES, "bosun_store_commit_appends").histogram(&[], &now.commits.appends);
         process::write(text);
-        Ok(())
     }
 
     fn write_models(&self, text: &mut MetricsText) {
-        let models = self.inner.metrics.models.read().unwrap_or_else(PoisonError::into_inner);
+        let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
         let mut family = text.family(FAMILIES, "bosun_model_requests_total");
         for (model, figures) in &*models {
             family.count(&[model, "success"], figures.success.get());
