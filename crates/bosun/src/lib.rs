@@ -1,7 +1,7 @@
 //! The program: reads the command line, runs one command, and says how it went by its exit code.
 //!
 //! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
-//! each command is a module under [`commands`]. A library, so that the tests can turn on features of the program
+//! each command is a module under `commands`. A library, so that the tests can turn on features of the program
 //! that they start; it is no API.
 
 mod access;

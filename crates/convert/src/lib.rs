@@ -6,13 +6,13 @@
 //! **From one format to another.** The format of a text is recognised by its content.
 //!
 //! ```
-//! use bosun_convert::{Format, Options, read, write};
+//! use bosun_convert::{Format, ConvertOptions, read, write};
 //!
 //! let text = r#"[{"type": "function", "function": {
 //!     "name": "calculator", "description": "Evaluates an expression",
 //!     "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}}
 //! }}]"#;
-//! let conversion = read(text, Options::default())?;
+//! let conversion = read(text, ConvertOptions::default())?;
 //! assert_eq!(conversion.format, Format::OpenAi);
 //! assert_eq!(conversion.tools[0].tool.name, "calculator");
 //!
@@ -24,7 +24,7 @@
 //! **Tools in source code**, read without running it; [`zod`] has more.
 //!
 //! ```
-//! # use bosun_convert::{Format, Options, read, write};
+//! # use bosun_convert::{Format, ConvertOptions, read, write};
 //! let source = r#"
 //!     import { z } from "zod";
 //!     export const calculator = {
@@ -34,7 +34,7 @@
 //!         call: async (input) => evaluate(input),
 //!     };
 //! "#;
-//! let conversion = read(source, Options::default())?;
+//! let conversion = read(source, ConvertOptions::default())?;
 //! assert!(conversion.tools[0].tool.is_external());
 //! assert!(write(&conversion.tools, Format::Ark)?.documents.to_json().contains(r#""executionMode": "external""#));
 //! # Ok::<(), bosun_convert::ConvertError>(())
@@ -44,7 +44,7 @@
 //! the `$fromAI` calls of its parameters. A request that it makes can move into the server.
 //!
 //! ```
-//! # use bosun_convert::{Format, Options, read, write};
+//! # use bosun_convert::{Format, ConvertOptions, read, write};
 //! let workflow = r#"{
 //!     "nodes": [{
 //!         "name": "Find Customer", "type": "n8n-nodes-base.httpRequestTool", "typeVersion": 4.2,
@@ -55,7 +55,7 @@
 //!     }],
 //!     "connections": {"Find Customer": {"ai_tool": [[{"node": "Agent", "type": "ai_tool", "index": 0}]]}}
 //! }"#;
-//! let conversion = read(workflow, Options::default())?;
+//! let conversion = read(workflow, ConvertOptions::default())?;
 //! assert_eq!(conversion.tools[0].tool.name, "Find_Customer");
 //! assert_eq!(conversion.tools[0].tool.parameters["required"][0], "email");
 //!
@@ -67,7 +67,7 @@
 //! **An API.** Each operation of an OpenAPI description is a tool.
 //!
 //! ```
-//! # use bosun_convert::{Format, Options, read, write};
+//! # use bosun_convert::{Format, ConvertOptions, read, write};
 //! let api = "
 //! openapi: 3.1.0
 //! info: {title: Kennel, version: '1'}
@@ -79,7 +79,7 @@
 //!       summary: One dog
 //!       parameters: [{name: dogId, in: path, required: true, schema: {type: string}}]
 //! ";
-//! let conversion = read(api, Options::default())?;
+//! let conversion = read(api, ConvertOptions::default())?;
 //! assert_eq!(conversion.format, Format::OpenApi);
 //! assert_eq!(conversion.tools[0].tool.name, "getDog");
 //! # Ok::<(), bosun_convert::ConvertError>(())
@@ -88,14 +88,14 @@
 //! **Tools as configuration**, checked: every fault at once, with its position.
 //!
 //! ```
-//! use bosun_convert::{Options, check};
+//! use bosun_convert::{ConvertOptions, check};
 //!
 //! let config = r#"// config/tool-config.json
 //! {"tools": [
 //!     {"name": "fetch_emails", "description": "Fetch emails", "providerConfigKey": "google-mail", "source": "cache"},
 //!     {"name": "send_email", "description": "Send an email", "providerConfigKey": "google-mail", "colour": "red"}
 //! ]}"#;
-//! let checked = check(config, Options::default());
+//! let checked = check(config, ConvertOptions::default());
 //! let codes: Vec<_> = checked.problems.iter().map(|problem| (problem.place.line, problem.code)).collect();
 //! assert_eq!(codes, [(3, "cache_model_missing"), (4, "unknown_field")]);
 //! ```

@@ -3,7 +3,7 @@
 //! Each ceiling is a constant that the code compares with, and a row of [`ALL`], from which `docs/limits.md` is
 //! generated. A rejection has a stable code; where there is none, the excess is dropped and counted, or the least
 //! recently used is evicted. Limits that a query, an agent or the operator may choose are not here: they are
-//! [`Limits`](crate::Limits) and the settings of the server.
+//! [`QueryLimits`](crate::QueryLimits) and the settings of the server.
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

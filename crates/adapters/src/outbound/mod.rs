@@ -2,7 +2,7 @@
 //!
 //! What an operator writes into a file may call any address. What a client has stored may call what is public and what
 //! was excepted: its connections are apart, and the name server's answer is checked by the resolver of the connector,
-//! so that no second answer can lead elsewhere. Whatever sends requests maps [`OutboundError`] to its own errors.
+//! so that no second answer can lead elsewhere. Whatever sends requests maps `OutboundError` to its own errors.
 //! Redirects and proxies of the environment are deliberately absent: a key goes to the host that a manifest names.
 
 mod connector;

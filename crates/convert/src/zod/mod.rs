@@ -19,7 +19,7 @@
 //!         call: async (input) => evaluate(input),
 //!     };
 //! "#;
-//! let converted = zod::convert(source, "tools.ts", zod::Options::default()).unwrap();
+//! let converted = zod::convert(source, "tools.ts", zod::ZodOptions::default()).unwrap();
 //! assert_eq!(converted.tools[0].tool.name, "calculator");
 //! assert_eq!(converted.tools[0].tool.parameters["required"][0], "expression");
 //! ```

@@ -5,7 +5,7 @@
 //! loaded: a misspelled one fails then, and not as an empty answer in the middle of a query.
 //!
 //! ```
-//! use bosun_core::tool::{Binding, Nango, Tool, routing::Route, wrapper};
+//! use bosun_core::tool::{Binding, Nango, Tool, routing::ToolRoute, wrapper};
 //! use serde_json::json;
 //!
 //! let fetch_entity = Tool::new(
@@ -22,7 +22,7 @@
 //!         entity_aliases: [("Deal".to_owned(), "Opportunity".to_owned())].into(),
 //!     }),
 //! );
-//! let route = Route::of(&fetch_entity)?.unwrap();
+//! let route = ToolRoute::of(&fetch_entity)?.unwrap();
 //! let arguments = wrapper::unwrap(&fetch_entity.parameters, json!({"input": {"entityType": "Deal"}}));
 //! assert_eq!(route.model(&arguments)?, "SalesforceOpportunity");
 //! # Ok::<(), bosun_core::tool::routing::RouteFault>(())

@@ -31,7 +31,7 @@ pub(crate) struct QueryState {
     pub(super) recent: Recent,
 }
 
-/// Work that this process has [started](machine::advance) in an append. It is in memory only: after a failed write or a
+/// Work that this process has [started](bosun_core::machine::advance) in an append. It is in memory only: after a failed write or a
 /// crash it is gone, and the query is recovered.
 #[derive(Debug, Default)]
 pub(crate) struct Started {
