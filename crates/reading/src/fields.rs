@@ -332,8 +332,8 @@ impl<'n, T: Tree> Fields<'n, T> {
     /// A mapping of free names to texts, as labels and annotations are.
     pub fn texts(&self, name: &str) -> BTreeMap<&'n str, Text<'n>> {
         let Some(fields) = self.fields(name) else { return BTreeMap::new() };
-        let text = |name| fields.text_of(fields.node.member(name)?, name);
-        fields.node.keys().filter_map(|(name, _)| Some((name, text(name)?))).collect()
+        // Not by name: there may be as many as fit into a body, and a lookup is linear.
+        fields.node.members().filter_map(|(name, _, value)| Some((name, fields.text_of(value, name)?))).collect()
     }
 
     /// Refuses fields that ARK knows and this version does not serve: to ignore them would change

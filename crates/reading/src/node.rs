@@ -11,8 +11,13 @@ pub trait Tree: Sized {
     /// The value of a key, if this is a mapping that has it.
     fn member(&self, name: &str) -> Option<&Self>;
 
+    /// The keys of a mapping with their places and values, in the order of the text.
+    fn members(&self) -> impl Iterator<Item = (&str, SourcePlace, &Self)>;
+
     /// The keys of a mapping with their places, in the order of the text.
-    fn keys(&self) -> impl Iterator<Item = (&str, SourcePlace)>;
+    fn keys(&self) -> impl Iterator<Item = (&str, SourcePlace)> {
+        self.members().map(|(name, place, _)| (name, place))
+    }
 
     /// Where the value begins; [`SourcePlace::START`] for values without places.
     fn place(&self) -> SourcePlace;
@@ -142,9 +147,9 @@ impl Tree for Node {
         members.iter().find(|member| member.name == name).map(|member| &member.value)
     }
 
-    fn keys(&self) -> impl Iterator<Item = (&str, SourcePlace)> {
+    fn members(&self) -> impl Iterator<Item = (&str, SourcePlace, &Self)> {
         let members = if let Data::Map(members) = &self.data { members.as_slice() } else { &[] };
-        members.iter().map(|member| (member.name.as_str(), member.place))
+        members.iter().map(|member| (member.name.as_str(), member.place, &member.value))
     }
 
     fn place(&self) -> SourcePlace {
@@ -168,8 +173,8 @@ impl Tree for Value {
         self.as_object()?.get(name)
     }
 
-    fn keys(&self) -> impl Iterator<Item = (&str, SourcePlace)> {
-        self.as_object().into_iter().flatten().map(|(name, _)| (name.as_str(), SourcePlace::START))
+    fn members(&self) -> impl Iterator<Item = (&str, SourcePlace, &Self)> {
+        self.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), SourcePlace::START, value))
     }
 
     fn place(&self) -> SourcePlace {

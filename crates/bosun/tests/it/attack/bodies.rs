@@ -329,6 +329,7 @@ fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
                 with(base, "inputSchema", &tools()[0]["parameters"].to_string())
             }));
         }
+        known.push(shape("annotations of a tool", "metadata", || format!("{{\"annotations\":{}}}", object("\"v\""))));
         known.push(shape("headers of a tool", "http", || {
             format!(
                 "{{\"url\":\"https://x.example\",\"headers\":{}}}",
