@@ -255,6 +255,12 @@ pub fn memory(value: &Value) -> usize {
     bytes
 }
 
+/// The same for a text in an object, with its key.
+#[must_use]
+pub fn memory_of_member(name: &str, text: &str) -> usize {
+    MEMBER_BYTES + name.len() + text.len()
+}
+
 /// A value in an array.
 const ITEM_BYTES: usize = size_of::<Value>();
 /// A value in an object, with its key and its slot.

@@ -15,7 +15,7 @@ use bosun_core::{
     Actor, Namespace, Timestamp,
     audit::{Action, AuditRecord},
     ceiling::{RESOURCE_BYTES, RESOURCE_MEMORY_BYTES},
-    json::{compact_size, escaped_size, memory},
+    json::{compact_size, escaped_size, memory, memory_of_member},
 };
 
 use crate::{
@@ -183,10 +183,11 @@ impl Engine {
 
 /// Limits the size of a resource. Changes are merged field by field, so it could otherwise grow with every change.
 fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Option<ManifestFault> {
-    let texts = labels.iter().chain(annotations).map(|(name, text)| name.len() + escaped_size(text));
+    let texts = || labels.iter().chain(annotations);
     let fields = spec.iter().map(|(name, value)| name.len() + compact_size(value));
-    let bytes: usize = texts.chain(fields).sum();
-    let in_memory: usize = spec.values().map(memory).sum();
+    let bytes: usize = texts().map(|(name, text)| name.len() + escaped_size(text)).chain(fields).sum();
+    let members = texts().map(|(name, text)| memory_of_member(name, text));
+    let in_memory: usize = members.chain(spec.values().map(memory)).sum();
     let message = if bytes > RESOURCE_BYTES {
         format!("The resource would have {bytes} bytes; at most {RESOURCE_BYTES} are allowed")
     } else if in_memory > RESOURCE_MEMORY_BYTES {

@@ -1,5 +1,7 @@
 //! What a request may have, to the ceiling and above it.
 
+use std::collections::BTreeMap;
+
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
     JSON_MEMORY_BYTES, LABELS_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES, RESOURCE_BYTES,
@@ -142,6 +144,12 @@ async fn the_values_of_a_stored_resource() {
         |items: usize| json!({"name": "a", "prompt": "p", "modelRef": {"name": "scripted"}, "unknown": vec![0; items]});
     site.post("/v1/agents", &agent(RESOURCE_MEMORY_BYTES / size_of::<Value>())).await.has_fault("too_large");
     site.post("/v1/agents", &agent(RESOURCE_MEMORY_BYTES / size_of::<Value>() / 2)).await.is_taken();
+    let tool = |annotations: usize| {
+        let annotations: BTreeMap<_, _> = (0..annotations).map(|index| (format!("a{index}"), "v")).collect();
+        json!({"name": "t", "type": "external", "description": "d", "metadata": {"annotations": annotations}})
+    };
+    site.post("/v1/tools", &tool(RESOURCE_MEMORY_BYTES / size_of::<Value>())).await.has_fault("too_large");
+    site.post("/v1/tools", &tool(RESOURCE_MEMORY_BYTES / size_of::<Value>() / 2)).await.is_taken();
 }
 
 #[tokio::test]
