@@ -21,9 +21,9 @@ pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to large results;
 /// version 3 has targets, messages, conversations and rejected answers; version 4 has changes of an accepted query;
-/// version 5 has clean shutdowns and steps of the clock. An entry is written with the oldest version that can represent
-/// it.
-pub const VERSION: u32 = 5;
+/// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls. An entry is written with the oldest
+/// version that can represent it.
+pub const VERSION: u32 = 6;
 
 /// One entry: what happened, when, and its sequence number.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +77,18 @@ pub enum Event {
     CallStarted {
         call: CallId,
         attempt: u32,
+    },
+    /// An inside call runs on elsewhere; its runner asks for the result with `handle`.
+    CallPending {
+        call: CallId,
+        handle: Arc<Value>,
+        poll_at: Timestamp,
+        /// The call expires at this time, however often it is polled.
+        deadline: Timestamp,
+    },
+    /// The time to poll a pending call has come.
+    CallDue {
+        call: CallId,
     },
     /// An inside call has its outcome.
     CallFinished {
@@ -235,6 +247,7 @@ impl Event {
 
     fn version(&self) -> u32 {
         match self {
+            Self::CallPending { .. } | Self::CallDue { .. } => 6,
             Self::ClockStepped { .. } | Self::Interrupted => 5,
             Self::Changed(_) => 4,
             Self::Created { spec, .. } if spec.is_beyond_version_2() => 3,
@@ -262,6 +275,12 @@ impl Event {
     #[must_use]
     pub fn started_call(&self) -> Option<CallId> {
         if let Self::CallStarted { call, .. } = self { Some(*call) } else { None }
+    }
+
+    /// The call whose deadline has passed.
+    #[must_use]
+    pub fn expired_call(&self) -> Option<CallId> {
+        if let Self::CallExpired { call } = self { Some(*call) } else { None }
     }
 
     /// The blob that it refers to.
@@ -339,8 +358,8 @@ mod tests {
 
     #[test]
     fn an_entry_of_a_newer_version_is_distinguished_from_a_damaged_one() {
-        let newer = Event::decode(r#"{"v":6,"kind":"call_dreamt_of"}"#);
-        assert!(matches!(newer, Err(DecodeError::NewerVersion(6))), "{newer:?}");
+        let newer = Event::decode(r#"{"v":7,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(7))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
         assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }

@@ -98,6 +98,8 @@ pub enum CallState {
     Ready { repeatable: bool, attempts: u32 },
     /// Being run inside.
     Started { repeatable: bool, attempt: u32 },
+    /// Runs on elsewhere; its runner polls it at `poll_at`.
+    Pending { poll_at: Timestamp, deadline: Timestamp, attempt: u32 },
     /// Handed to the client.
     Waiting { deadline: Timestamp },
     /// Run inside, or refused.
@@ -114,14 +116,19 @@ impl CallState {
     /// Whether the call still lacks its one outcome.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self, Self::Ready { .. } | Self::Started { .. } | Self::Waiting { .. })
+        matches!(self, Self::Ready { .. } | Self::Started { .. } | Self::Pending { .. } | Self::Waiting { .. })
     }
 
     /// The hash of the call's outcome, if it has one.
     fn outcome(self) -> Option<ContentHash> {
         match self {
             Self::Finished { outcome } | Self::Resolved { outcome } => Some(outcome),
-            Self::Ready { .. } | Self::Started { .. } | Self::Waiting { .. } | Self::Expired | Self::Cancelled => None,
+            Self::Ready { .. }
+            | Self::Started { .. }
+            | Self::Pending { .. }
+            | Self::Waiting { .. }
+            | Self::Expired
+            | Self::Cancelled => None,
         }
     }
 }
@@ -291,6 +298,21 @@ impl Head {
                     call.state = CallState::Started { repeatable, attempt: *attempt };
                 }
             }
+            Event::CallPending { call, poll_at, deadline, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let CallState::Started { attempt, .. } = call.state
+                {
+                    call.state = CallState::Pending { poll_at: *poll_at, deadline: *deadline, attempt };
+                }
+            }
+            Event::CallDue { call } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let CallState::Pending { attempt, .. } = call.state
+                {
+                    // To poll is always safe to repeat.
+                    call.state = CallState::Ready { repeatable: true, attempts: attempt };
+                }
+            }
             Event::CallFinished { call, outcome } => {
                 self.record(*call, outcome, |outcome| CallState::Finished { outcome });
             }
@@ -430,6 +452,14 @@ impl Head {
         })
     }
 
+    /// The calls that run on elsewhere, when to poll them, and when they expire.
+    pub fn pending(&self) -> impl Iterator<Item = (&CallHead, Timestamp, Timestamp)> {
+        self.calls.iter().filter_map(|call| match call.state {
+            CallState::Pending { poll_at, deadline, .. } => Some((call, poll_at, deadline)),
+            _ => None,
+        })
+    }
+
     /// Whether the model or an inside call is running.
     #[must_use]
     pub fn works_inside(&self) -> bool {
@@ -454,7 +484,8 @@ impl Head {
             Phase::Queued => Status::Queued,
             Phase::Thinking => Status::Running,
             Phase::Acting if self.waiting().next().is_some() => Status::Waiting,
-            Phase::Acting if self.held_until.is_some() && !self.works_inside() => Status::Held,
+            Phase::Acting if self.works_inside() || self.pending().next().is_some() => Status::Running,
+            Phase::Acting if self.held_until.is_some() => Status::Held,
             Phase::Acting => Status::Running,
             Phase::Completed => Status::Completed,
             Phase::Failed => Status::Failed,
@@ -484,7 +515,8 @@ impl Head {
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
         let waiting = self.waiting().map(|(_, deadline)| deadline);
-        waiting.chain(self.held_until).min()
+        let polls = self.pending().map(|(_, poll_at, deadline)| poll_at.min(deadline));
+        waiting.chain(polls).chain(self.held_until).min()
     }
 }
 

@@ -50,9 +50,19 @@ pub struct Call {
     pub asked_at: Timestamp,
     /// When an inside call was (last) started.
     pub started_at: Option<Timestamp>,
+    /// What its runner asks for the result with, if it runs on elsewhere.
+    pub pending: Option<PendingCall>,
     pub result: Option<RecordedOutcome>,
     /// The model is warned that it is looping.
     pub loop_noticed: bool,
+}
+
+/// A call that runs on elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingCall {
+    pub handle: Arc<Value>,
+    /// The call expires at this time.
+    pub deadline: Timestamp,
 }
 
 /// The one outcome of a call.
@@ -146,19 +156,33 @@ impl Transcript {
                 };
                 if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
                     let asked = Arc::clone(asked);
-                    turn.calls.push(Call { asked, asked_at: at, started_at: None, result, loop_noticed: false });
+                    turn.calls.push(Call {
+                        asked,
+                        asked_at: at,
+                        started_at: None,
+                        pending: None,
+                        result,
+                        loop_noticed: false,
+                    });
                 }
             }
-            Event::CallStarted { call, .. } => self.with_call(*call, |call| call.started_at = Some(at)),
+            Event::CallStarted { call, .. } => self.with_call(*call, |call| {
+                // A poll is not a start.
+                if call.pending.is_none() {
+                    call.started_at = Some(at);
+                }
+            }),
+            Event::CallPending { call, handle, deadline, .. } => {
+                let pending = PendingCall { handle: Arc::clone(handle), deadline: *deadline };
+                self.with_call(*call, |call| call.pending = Some(pending));
+            }
             Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
                 let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
             Event::CallExpired { call } => self.with_call(*call, |call| {
-                let outcome = Outcome::failure(
-                    outcome_code::CALL_EXPIRED,
-                    format!("External tool execution timeout: no result for `{}` in time", call.asked.tool),
-                );
+                let message = format!("{}: no result for `{}` in time", timed_out(&call.asked.route), call.asked.tool);
+                let outcome = Outcome::failure(outcome_code::CALL_EXPIRED, message);
                 call.result = Some(RecordedOutcome { outcome: Arc::new(outcome), at });
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
@@ -173,6 +197,7 @@ impl Transcript {
             }
             Event::ClockStepped { by_ms } => self.shift_open_calls(*by_ms),
             Event::Created { .. }
+            | Event::CallDue { .. }
             | Event::TurnStarted { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
@@ -315,5 +340,13 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
                 is_error: !recorded.outcome.is_success(),
             });
         }
+    }
+}
+
+/// What is said of a call whose deadline has passed, in ARK's words.
+fn timed_out(route: &CallRoute) -> &'static str {
+    match route {
+        CallRoute::Outside { .. } => "External tool execution timeout",
+        CallRoute::Inside { .. } | CallRoute::Refused { .. } => "Tool execution timeout",
     }
 }

@@ -17,6 +17,7 @@ pub const POINTS: &[&str] = &[
     "turn.ended",
     "call.starting",
     "call.started",
+    "call.pending",
     "call.ran",
     "call.finished",
     "deliver.appended",

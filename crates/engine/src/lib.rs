@@ -39,7 +39,7 @@ pub use engine::{
 pub use error::EngineError;
 pub use model::Model;
 pub use queries::{
-    live::QueryKey,
+    live::{CallInProgress, QueryKey},
     watch::{Watch, Watched},
 };
 pub use registry::{Agent, Registry};

@@ -3,7 +3,6 @@
 //! A registry is immutable; a new one shares all unchanged namespaces with the old one, and is swapped in as a whole. A
 //! query reads it at submission (definitions are frozen there) and for the model and the runner at each step
 //! (credentials are live).
-//! (credentials are live).
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,9 +11,10 @@ use std::{
 };
 
 use bosun_core::{
-    Binding, Namespace, Tool,
+    Namespace, Tool,
     query::AskedLimits,
     template::{BadTemplate, MissingValues, RenderError, Template},
+    tool::BindingKind,
 };
 
 use serde_json::Value;
@@ -149,7 +149,7 @@ pub struct Registry {
     /// How many registries this server had before it.
     generation: u64,
     namespaces: BTreeMap<Namespace, Arc<Configured>>,
-    builtins: Option<Arc<dyn Runner>>,
+    runners: HashMap<BindingKind, Arc<dyn Runner>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
 }
@@ -272,9 +272,9 @@ impl Registry {
         self.configured_mut(memory.namespace.clone()).memories.insert(memory.name.clone(), memory);
     }
 
-    /// Sets the runner of tools with [`Binding::Builtin`].
-    pub fn set_builtins(&mut self, runner: Arc<dyn Runner>) {
-        self.builtins = Some(runner);
+    /// Sets the runner of tools of this kind.
+    pub fn set_runner(&mut self, kind: BindingKind, runner: Arc<dyn Runner>) {
+        self.runners.insert(kind, runner);
     }
 
     #[must_use]
@@ -352,7 +352,7 @@ impl Registry {
 
     /// Warnings about tools that have no runner.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
-        let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(&tool.binding).is_none());
+        let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(tool.binding.kind()).is_none());
         let warning = |tool: &Tool| {
             let (name, kind) = (&tool.name, tool.binding.kind());
             format!(
@@ -362,13 +362,10 @@ impl Registry {
         idle.map(warning)
     }
 
-    /// The runner of tools with this binding; `None` if there is none.
+    /// The runner of tools of this kind; `None` if there is none.
     #[must_use]
-    pub fn runner(&self, binding: &Binding) -> Option<&Arc<dyn Runner>> {
-        match binding {
-            Binding::Builtin { .. } => self.builtins.as_ref(),
-            _ => None,
-        }
+    pub fn runner(&self, kind: BindingKind) -> Option<&Arc<dyn Runner>> {
+        self.runners.get(&kind)
     }
 }
 

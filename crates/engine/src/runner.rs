@@ -1,20 +1,82 @@
-//! The trait of a runner of inside calls.
+//! The trait of a runner of inside calls, and what a runner knows of the query that makes one.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use bosun_core::{CallId, Namespace, Outcome, Tool};
+use bosun_core::{
+    Actor, CallId, Namespace, Outcome, Spec, Timestamp, Tool, machine::outcome_code, trace::TraceContext,
+};
 use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::Results;
+use crate::{Clock, Results};
+
+/// A runner that asks to be polled sooner waits this long: in a query, each poll is two entries of the journal.
+pub(crate) const SHORTEST_POLL: Duration = Duration::from_millis(200);
 
 /// Runs the calls of one kind of binding.
 ///
-/// When the tool's timeout has passed, the engine drops the future; a runner must not leave work behind then. A failure
-/// of the tool is an [`Outcome`] that the model reads, never a failure of the query.
+/// When the tool's timeout has passed or the query has ended, the engine drops the future; a runner must not leave work
+/// behind then, other than work that [`RunReply::Pending`] has told the engine of. A failure of the tool is an
+/// [`Outcome`] that the model reads, never a failure of the query.
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {
-    async fn run(&self, call: &InsideCall) -> Outcome;
+    async fn run(&self, call: &InsideCall, context: &RunContext) -> RunReply;
+
+    /// Asks for the result of a call that is pending, perhaps since an earlier process. May be repeated.
+    async fn poll(&self, call: &InsideCall, handle: &Value, context: &RunContext) -> RunReply {
+        let (_, _, name) = (handle, context, &call.tool.name);
+        let message = format!("the server that ran `{name}` cannot be asked for its result any more");
+        RunReply::Done(Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message))
+    }
+
+    /// Cancels a pending call, as far as possible: its query has ended, or it has taken too long.
+    async fn cancel(&self, call: &InsideCall, handle: &Value) {
+        let _ = (call, handle);
+    }
+}
+
+/// What a runner says of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunReply {
+    Done(Outcome),
+    /// The call runs on elsewhere. The engine journals the handle, frees everything that the query holds, and polls at
+    /// this time, in this process or in a later one.
+    Pending {
+        handle: Value,
+        poll_at: Timestamp,
+    },
+}
+
+impl From<Outcome> for RunReply {
+    fn from(outcome: Outcome) -> Self {
+        Self::Done(outcome)
+    }
+}
+
+/// Runs a call that no query makes, and polls it until it is done.
+pub async fn run_alone(runner: &dyn Runner, call: &InsideCall, context: &RunContext, clock: &dyn Clock) -> Outcome {
+    let timed_out = || {
+        let message = format!("Tool execution timeout: no result for `{}` in time", call.tool.name);
+        Outcome::failure(outcome_code::TOOL_TIMEOUT, message)
+    };
+    let mut reply = tokio::time::timeout_at(context.deadline, runner.run(call, context)).await;
+    loop {
+        match reply {
+            Ok(RunReply::Done(outcome)) => return outcome,
+            Ok(RunReply::Pending { handle, poll_at }) => {
+                let pause = poll_at.since(clock.now()).max(SHORTEST_POLL);
+                if pause >= context.time_left() {
+                    runner.cancel(call, &handle).await;
+                    return timed_out();
+                }
+                tokio::time::sleep(pause).await;
+                reply = tokio::time::timeout_at(context.deadline, runner.poll(call, &handle, context)).await;
+            }
+            Err(_) => return timed_out(),
+        }
+    }
 }
 
 /// One call, validated against the tool's schema.
@@ -29,4 +91,91 @@ pub struct InsideCall {
     pub attempt: u32,
     /// The results of earlier calls of the same query, for tools that read them.
     pub results: Results,
+}
+
+/// The query that makes a call, as far as its runner needs it.
+#[derive(Clone)]
+pub struct RunContext {
+    /// The caller that created the query: calls are made in its name.
+    pub actor: Actor,
+    spec: Option<Arc<Spec>>,
+    pub trace: Option<Arc<TraceContext>>,
+    /// When the engine drops the call, unless it reports [progress](Self::progress) before.
+    pub deadline: Instant,
+    /// Fires when the query has ended.
+    pub cancelled: CancellationToken,
+    progress: Option<Arc<dyn ProgressSink>>,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Grows with every report.
+    pub done: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}
+
+/// Takes reports of the progress of one call.
+pub trait ProgressSink: Send + Sync {
+    fn report(&self, progress: Progress);
+}
+
+impl RunContext {
+    /// The context of a call that no query makes.
+    #[must_use]
+    pub fn alone(actor: Actor, timeout: Duration) -> Self {
+        Self {
+            actor,
+            spec: None,
+            trace: None,
+            deadline: Instant::now() + timeout,
+            cancelled: CancellationToken::new(),
+            progress: None,
+        }
+    }
+
+    pub(crate) fn of_query(
+        actor: Actor,
+        spec: Arc<Spec>,
+        trace: Option<Arc<TraceContext>>,
+        timeout: Duration,
+        cancelled: CancellationToken,
+        progress: Arc<dyn ProgressSink>,
+    ) -> Self {
+        let deadline = Instant::now() + timeout;
+        Self { actor, spec: Some(spec), trace, deadline, cancelled, progress: Some(progress) }
+    }
+
+    /// The same with a receiver of progress.
+    #[must_use]
+    pub fn reporting_to(self, progress: Arc<dyn ProgressSink>) -> Self {
+        Self { progress: Some(progress), ..self }
+    }
+
+    /// The parameters of the query.
+    #[must_use]
+    pub fn parameters(&self) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.spec.as_ref().map_or(&NONE, |spec| &spec.parameters)
+    }
+
+    /// How long the call may still take without progress.
+    #[must_use]
+    pub fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Reports progress to the subscribers of the query, and restarts the timeout of the call. It is not journaled.
+    pub fn progress(&self, progress: Progress) {
+        if let Some(sink) = &self.progress {
+            sink.report(progress);
+        }
+    }
+}
+
+impl fmt::Debug for RunContext {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RunContext").field("actor", &self.actor).finish_non_exhaustive()
+    }
 }

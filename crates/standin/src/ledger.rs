@@ -14,8 +14,15 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_adapters::runner::builtin::Builtins;
-use bosun_core::{Binding, Outcome, Tool, machine::outcome_code, tool::Annotations};
-use bosun_engine::{Runner, runner::InsideCall};
+use bosun_core::{
+    Binding, Outcome, Tool,
+    machine::outcome_code,
+    tool::{Annotations, ToolOrigin},
+};
+use bosun_engine::{
+    Runner,
+    runner::{InsideCall, RunContext, RunReply},
+};
 use serde_json::json;
 
 /// Adds both tools to those of a server; they write every run to `file`.
@@ -53,6 +60,7 @@ fn tool(name: &str, description: &str, is_idempotent: bool) -> Tool {
         idempotent_hint: Some(is_idempotent),
         open_world_hint: Some(false),
     };
+    tool.origin = ToolOrigin::Operator;
     tool
 }
 
@@ -71,7 +79,7 @@ impl Ledger {
 
 #[async_trait]
 impl Runner for Ledger {
-    async fn run(&self, call: &InsideCall) -> Outcome {
+    async fn run(&self, call: &InsideCall, _: &RunContext) -> RunReply {
         let line =
             json!({"call": call.id, "tool": call.tool.name, "attempt": call.attempt, "arguments": call.arguments});
         let file = Arc::clone(&self.file);
@@ -81,17 +89,20 @@ impl Runner for Ledger {
             file.write_all(format!("{line}\n").as_bytes())?;
             file.sync_data()
         });
-        match written.await {
+        let outcome = match written.await {
             Ok(Ok(())) => Outcome::success("written"),
             Ok(Err(error)) => Outcome::failure(outcome_code::TOOL_FAILED, format!("ledger cannot be written: {error}")),
             Err(error) => Outcome::failure(outcome_code::TOOL_FAILED, format!("ledger was not written: {error}")),
-        }
+        };
+        outcome.into()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bosun_core::{CallId, Namespace, QueryUid, schema::Schema};
+    use std::time::Duration;
+
+    use bosun_core::{Actor, CallId, Namespace, QueryUid, schema::Schema};
     use bosun_engine::{Results, SystemClock};
     use serde_json::Value;
 
@@ -130,11 +141,13 @@ mod tests {
     async fn the_ledger_has_one_line_for_each_run() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("ledger");
+        let context = RunContext::alone(Actor::local(), Duration::from_secs(9));
         let first = add(builtins(), &file).unwrap();
-        first.run(&call("ledger", 0, 1, json!({"entry": "a\nb"}))).await;
+        first.run(&call("ledger", 0, 1, json!({"entry": "a\nb"})), &context).await;
         // A later process goes on where the first one stopped.
         let second = add(builtins(), &file).unwrap();
-        assert!(second.run(&call("ledger_idempotent", 1, 2, json!({}))).await.is_success());
+        let reply = second.run(&call("ledger_idempotent", 1, 2, json!({})), &context).await;
+        assert_eq!(reply, RunReply::Done(Outcome::success("written")));
         let lines: Vec<Value> =
             std::fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let id = |index| call("ledger", index, 1, json!({})).id;

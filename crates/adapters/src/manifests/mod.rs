@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
 };
 
-use bosun_core::{Namespace, Tool};
+use bosun_core::{Namespace, Tool, tool::BindingKind};
 use bosun_engine::{
     Agent, Registry,
     registry::DescribedMemory,
@@ -269,7 +269,7 @@ impl Manifests {
         for tool in builtins.tools() {
             registry.add_builtin_tool(library::describe(&tool));
         }
-        registry.set_builtins(builtins);
+        registry.set_runner(BindingKind::Builtin, builtins);
         registry
     }
 }

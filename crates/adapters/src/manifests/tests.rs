@@ -227,7 +227,7 @@ fn a_registry_has_everything() {
     assert!(registry.model(&"team-b".parse().unwrap(), "default").is_some());
     assert!(registry.model(&"team-b".parse().unwrap(), "remote").is_none());
     let tool = registry.tool(&namespace, "sum").unwrap();
-    assert!(registry.runner(&tool.binding).is_some());
+    assert!(registry.runner(tool.binding.kind()).is_some());
 }
 
 struct Nowhere;

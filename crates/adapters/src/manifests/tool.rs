@@ -6,7 +6,7 @@
 
 use bosun_core::{
     Binding, Namespace, Tool, schema,
-    tool::{Annotations, BindingKind},
+    tool::{Annotations, BindingKind, ToolOrigin},
 };
 use bosun_reading::{
     Data, Fields, Node,
@@ -64,6 +64,12 @@ pub(super) fn read(
         idempotent_hint: said.idempotent_hint.or(own.idempotent_hint),
         open_world_hint: said.open_world_hint.or(own.open_world_hint),
     };
+    // A client cannot vouch for effects; of a builtin tool that it says nothing about, the program does.
+    if fields.report().is_of_client() && (tool.origin != ToolOrigin::Operator || !said.is_empty()) {
+        tool.origin = ToolOrigin::Client;
+    } else {
+        tool.origin = ToolOrigin::Operator;
+    }
     tool.display_name = spec.title;
     tool.timeout = spec.timeout.or(tool.timeout);
     if let Some(schema) = spec.input_schema {

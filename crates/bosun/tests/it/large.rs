@@ -14,7 +14,7 @@ use bosun_core::{
     hash::Hashing,
     machine::{Delivery, DeliveryTarget},
     query::{AskedLimits, View},
-    tool::{Binding, Tool},
+    tool::{Binding, BindingKind, Tool},
     transcript::Message,
 };
 use bosun_engine::{
@@ -462,7 +462,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         labels: Default::default(),
         annotations: Default::default(),
     });
-    registry.set_builtins(Arc::new(builtins));
+    registry.set_runner(BindingKind::Builtin, Arc::new(builtins));
     let settings = EngineSettings {
         limits: QueryLimits { max_tool_calls: 100, ..QueryLimits::default() },
         ..EngineSettings::default()

@@ -351,8 +351,10 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         // The model makes the call, on behalf of the query's creator.
         Event::CallAsked(asked) => Some(of_asked(head, at, asked, arguments).by(&transcript.by)),
         Event::CallStarted { call, attempt } => {
-            let (record, _) = of_call(Action::CallStarted, *call)?;
-            Some(AuditRecord { attempt: Some(*attempt), ..record }.by(&transcript.by))
+            let (record, call) = of_call(Action::CallStarted, *call)?;
+            // A poll starts nothing.
+            let starts = call.pending.is_none();
+            starts.then(|| AuditRecord { attempt: Some(*attempt), ..record }.by(&transcript.by))
         }
         Event::CallFinished { call, outcome } => {
             let (record, call) = of_call(Action::CallFinished, *call)?;
@@ -374,6 +376,8 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let detail = changed.names().collect::<Vec<_>>().join(" ");
             Some(AuditRecord { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
+        // Its start and its end have records.
+        Event::CallPending { .. } | Event::CallDue { .. } => None,
         // The program's log reports it: it is no action on the query.
         Event::ClockStepped { .. } | Event::Interrupted => None,
         Event::Recovered { .. } => Some(of_query(Action::QueryRecovered)),

@@ -78,9 +78,13 @@ pub fn standing(head: &Head, now: Timestamp, call: CallId) -> CallStanding {
         Some(CallState::Resolved { .. }) => CallStanding::Resolved,
         Some(CallState::Cancelled) => CallStanding::Cancelled,
         // Inside calls are not visible to clients.
-        Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
-            CallStanding::Unknown
-        }
+        Some(
+            CallState::Ready { .. }
+            | CallState::Started { .. }
+            | CallState::Pending { .. }
+            | CallState::Finished { .. },
+        )
+        | None => CallStanding::Unknown,
     }
 }
 
@@ -154,7 +158,10 @@ fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> DeliveryVe
         CallState::Expired => DeliveryVerdict::Expired(call.id),
         CallState::Cancelled => DeliveryVerdict::Cancelled(call.id),
         // Inside calls are not visible to clients: reported like any other unknown id.
-        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => DeliveryVerdict::Unknown,
+        CallState::Ready { .. }
+        | CallState::Started { .. }
+        | CallState::Pending { .. }
+        | CallState::Finished { .. } => DeliveryVerdict::Unknown,
     }
 }
 

@@ -68,7 +68,7 @@ pub fn next(head: &Head) -> Next {
         Next::Calls(ready)
     } else if head.works_inside() {
         Next::Busy
-    } else if head.waiting().next().is_some() || head.held_until.is_some() {
+    } else if head.waiting().next().is_some() || head.pending().next().is_some() || head.held_until.is_some() {
         Next::Wait
     } else {
         next_turn(head)
@@ -130,6 +130,21 @@ pub fn finish_call(head: &Head, call: CallId, outcome: impl Into<Arc<Outcome>>) 
     }
 }
 
+/// A running call runs on elsewhere. Empty if the query ended first. One that is past its deadline is not polled again.
+#[must_use]
+pub fn leave_pending(
+    head: &Head,
+    call: CallId,
+    handle: Arc<serde_json::Value>,
+    poll_at: Timestamp,
+    deadline: Timestamp,
+) -> Vec<Event> {
+    match head.call(call).map(|call| call.state) {
+        Some(CallState::Started { .. }) => vec![Event::CallPending { call, handle, poll_at, deadline }],
+        _ => Vec::new(),
+    }
+}
+
 /// Loop detection: what the recorded outcome of `call` means for a model that repeats itself. Polling is not a loop:
 /// only an equal *result* counts.
 fn notice_loop(head: &Head, call: &CallHead, outcome: &Outcome) -> Option<Event> {
@@ -148,7 +163,8 @@ fn notice_loop(head: &Head, call: &CallHead, outcome: &Outcome) -> Option<Event>
     }
 }
 
-/// Applies deadlines: outside calls without a result, and a hold that was not continued.
+/// Applies deadlines: outside calls without a result, pending calls that are to be polled or have expired, and a hold
+/// that was not continued.
 #[must_use]
 pub fn expire(head: &Head, now: Timestamp) -> Vec<Event> {
     if head.status().is_final() {
@@ -157,10 +173,16 @@ pub fn expire(head: &Head, now: Timestamp) -> Vec<Event> {
     if is_hold_expired(head, now) {
         return vec![hold_expired()];
     }
-    head.waiting()
-        .filter(|(_, deadline)| *deadline <= now)
-        .map(|(call, _)| Event::CallExpired { call: call.id })
-        .collect()
+    let expired = head.waiting().filter(|(_, deadline)| *deadline <= now);
+    let expired = expired.map(|(call, _)| Event::CallExpired { call: call.id });
+    let polled = head.pending().filter_map(|(call, poll_at, deadline)| {
+        if deadline <= now {
+            Some(Event::CallExpired { call: call.id })
+        } else {
+            (poll_at <= now).then_some(Event::CallDue { call: call.id })
+        }
+    });
+    expired.chain(polled).collect()
 }
 
 fn is_hold_expired(head: &Head, now: Timestamp) -> bool {

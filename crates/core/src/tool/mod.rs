@@ -76,6 +76,29 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub timeout: Option<Duration>,
     pub binding: Binding,
+    /// Who defined it, which decides what it may reach and whether its annotations count.
+    #[serde(default, skip_serializing_if = "ToolOrigin::is_client")]
+    pub origin: ToolOrigin,
+}
+
+/// Who defined a tool. Frozen with the toolset of a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ToolOrigin {
+    /// A client, through the API.
+    #[default]
+    Client,
+    /// The operator: in a file of the server, or as a part of the program.
+    Operator,
+    /// A remote server that announced it.
+    Server,
+}
+
+impl ToolOrigin {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    fn is_client(&self) -> bool {
+        *self == Self::Client
+    }
 }
 
 /// The effects of a tool as its owner describes them, in MCP's terms.
@@ -134,13 +157,21 @@ impl Tool {
             cache_for: None,
             timeout: None,
             binding,
+            origin: ToolOrigin::default(),
         }
     }
 
-    /// Whether a call may be started a second time when the outcome of the first is unknown.
+    /// Whether a call may be started a second time when the outcome of the first is unknown. That is the operator's
+    /// word, or HTTP's: a remote server or a client must not decide that an effect happens twice.
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
-        self.annotations.read_only_hint == Some(true) || self.annotations.idempotent_hint == Some(true)
+        if let Binding::Http(request) = &self.binding
+            && request.method == Method::Get
+        {
+            return true;
+        }
+        let Annotations { read_only_hint, idempotent_hint, .. } = self.annotations;
+        self.origin == ToolOrigin::Operator && (read_only_hint == Some(true) || idempotent_hint == Some(true))
     }
 
     /// The schema that arguments are validated against: the parameters, with `input` required where Nango's wrapper has

@@ -7,7 +7,11 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Method, Request, StatusCode, header},
 };
-use bosun_core::{Binding, Entry, Namespace, Tool, query::AskedLimits, tool::Annotations};
+use bosun_core::{
+    Binding, Entry, Namespace, Tool,
+    query::AskedLimits,
+    tool::{Annotations, BindingKind, ToolOrigin},
+};
 use bosun_engine::{
     Agent, Engine, EngineSettings, Registry, Store,
     blob::MemoryBlobs,
@@ -258,6 +262,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<CallLedger>) -> Registry {
         Binding::Builtin { name: "database_query".into() },
     );
     database.annotations = Annotations { read_only_hint: Some(true), ..Annotations::default() };
+    database.origin = ToolOrigin::Operator;
     registry.add_tool(default.clone(), database);
     for (name, window) in
         [("recent", MemoryWindow::Messages(2)), ("long", MemoryWindow::default()), ("small", MemoryWindow::Tokens(30))]
@@ -287,7 +292,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<CallLedger>) -> Registry {
     registry.add_agent(typed);
     add_agent(&mut registry, &default, "without-model", "gone", &[]);
     add_agent(&mut registry, &default, "without-tool", "default", &["gone"]);
-    registry.set_builtins(Arc::clone(ledger) as _);
+    registry.set_runner(BindingKind::Builtin, Arc::clone(ledger) as _);
     registry
 }
 

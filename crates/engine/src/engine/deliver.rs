@@ -14,6 +14,7 @@ use crate::{
     fault,
     queries::{append::never, state::QueryState},
     store::Removal,
+    turns::pending,
 };
 
 impl Engine {
@@ -99,6 +100,9 @@ impl Engine {
             let reason = Some("the query was deleted".to_owned());
             let position = locked.append(&*inner.store, now, machine::cancel(&head, reason, &by), never)?;
             fault::point("delete.appended");
+            if let Some(state) = locked.state() {
+                pending::cancel(&inner, state, &[]);
+            }
             let deleted = match inner.store.durable(position).await {
                 Ok(()) => {
                     let record = Box::new(AuditRecord::of_deletion(&head, now, &by));

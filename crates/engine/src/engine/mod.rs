@@ -64,6 +64,7 @@ use crate::{
     store::{ListedQueries, Position, QueryPage, has_work},
     turns::driver::{self, FoundAs},
     turns::isolation::Isolation,
+    turns::pending,
     turns::toolset_cache::Toolsets,
 };
 
@@ -342,6 +343,9 @@ impl Engine {
             } else {
                 let position = locked.append(&*inner.store, now, events, never)?;
                 fault::point(point);
+                if let Some(state) = locked.state() {
+                    pending::cancel(&inner, state, &[]);
+                }
                 position
             };
             drop(locked);
@@ -385,8 +389,12 @@ impl Inner {
         }
         let (driven, mut permit) = (locked.is_driven(), None);
         let may_advance = |_: &Head| !driven && self.may_begin(&live.key, &mut permit);
+        let expired: Vec<_> = events.iter().filter_map(Event::expired_call).collect();
         let position = locked.append(&*self.store, now, events, may_advance)?;
         fault::point(point);
+        if let Some(state) = locked.state() {
+            pending::cancel(self, state, &expired);
+        }
         if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
             self.deadlines.expect(deadline);
         }

@@ -63,6 +63,18 @@ impl Resources {
         self.current.load_full()
     }
 
+    /// Assembles everything again.
+    async fn refresh(&self, stored: Vec<StoredResource>) -> Result<Arc<Registry>, StoreError> {
+        let assembler = Arc::clone(&self.assembler);
+        let built = tokio::task::spawn_blocking(move || assembler.assemble(&stored)).await;
+        let mut registry = built.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        let _swapping = self.swapping.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.set_generation(self.current.load().generation() + 1);
+        let registry = Arc::new(registry);
+        self.current.store(Arc::clone(&registry));
+        Ok(registry)
+    }
+
     /// Puts the stored resources of a namespace into effect.
     async fn swap(&self, namespace: Namespace, stored: Vec<StoredResource>) -> Result<Arc<Registry>, StoreError> {
         let (assembler, of) = (Arc::clone(&self.assembler), namespace.clone());
@@ -84,6 +96,23 @@ impl Engine {
     #[must_use]
     pub fn registry(&self) -> Arc<Registry> {
         self.inner.resources.registry()
+    }
+
+    /// Assembles the registry again, from files, stored resources and what servers announce, and swaps it as a whole.
+    /// Running queries keep what was frozen when they were submitted.
+    ///
+    /// # Errors
+    /// If the store fails; the registry is then unchanged.
+    #[tracing::instrument(name = "resource.refresh", skip_all)]
+    pub async fn refresh(&self) -> Result<Arc<Registry>, EngineError> {
+        self.detached(async move |inner| {
+            let resources = &inner.resources;
+            // No stored resource may change between being read and being in effect.
+            let _changing = futures_util::future::join_all(resources.changing.iter().map(|lock| lock.lock())).await;
+            let stored = inner.store.resources(None).await?;
+            Ok(resources.refresh(stored).await?)
+        })
+        .await
     }
 
     /// Whether a namespace exists: it is the default one, it was created, or it contains something. Checks memory

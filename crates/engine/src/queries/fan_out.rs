@@ -95,5 +95,7 @@ fn is_visible(event: &Event) -> bool {
             | Event::Changed(_)
             | Event::TurnStarted { turn: 2.., attempt: 1, .. }
             | Event::LoopNoticed { .. }
+            | Event::CallPending { .. }
+            | Event::CallDue { .. }
     )
 }

@@ -34,6 +34,8 @@ fn log_one(head: &Head, event: &Event) {
         Event::CallStarted { call, attempt } => {
             tracing::debug!(%namespace, %query, %call, attempt, "call was started");
         }
+        Event::CallPending { call, .. } => tracing::debug!(%namespace, %query, %call, "call is pending"),
+        Event::CallDue { call } => tracing::debug!(%namespace, %query, %call, "call is polled"),
         Event::CallFinished { call, outcome } => {
             tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was finished");
         }

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use bosun_core::{Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, ceiling::WAITING_CACHE_BYTES};
+use bosun_core::{CallId, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, ceiling::WAITING_CACHE_BYTES};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,7 @@ use crate::{
     Clock,
     metrics::Metrics,
     queries::fan_out::Broadcast,
+    runner::Progress,
     store::{Position, Store, StoreError},
 };
 
@@ -71,6 +72,7 @@ pub(crate) struct LiveQuery {
     told: watch::Sender<Arc<Broadcast>>,
     has_fan_out: Mutex<bool>,
     draft: Mutex<TextDraft>,
+    progress: Mutex<RunningCalls>,
     /// Fires when the query has ended, for whatever reason. Replaced after a failed write: then the query has not
     /// ended.
     ended: Mutex<CancellationToken>,
@@ -90,6 +92,22 @@ pub(crate) struct TextDraft {
     pub(crate) turn: u32,
     pub(crate) attempt: u32,
     pub(crate) text: String,
+}
+
+/// The latest report of each call that runs, and makes progress.
+#[derive(Debug, Default)]
+struct RunningCalls {
+    /// Counts reports.
+    version: u64,
+    calls: Vec<(u64, CallInProgress)>,
+}
+
+/// The progress of a running call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallInProgress {
+    pub call: CallId,
+    pub tool: Arc<str>,
+    pub progress: Progress,
 }
 
 /// The new text of a turn.
@@ -130,6 +148,7 @@ impl LiveQueries {
             told: watch::Sender::new(Arc::default()),
             has_fan_out: Mutex::default(),
             draft: Mutex::default(),
+            progress: Mutex::default(),
             ended: Mutex::default(),
         });
         open.insert(key.clone(), Arc::downgrade(&live));
@@ -331,6 +350,33 @@ impl LiveQuery {
     pub(crate) fn push_delta(&self, text: &str) {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(text);
         wake(&self.told, |_| {});
+    }
+
+    /// Replaces the latest report of a call.
+    pub(crate) fn push_progress(&self, call: CallId, tool: &str, progress: Progress) {
+        {
+            let mut running = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            running.version += 1;
+            let version = running.version;
+            match running.calls.iter_mut().find(|(_, known)| known.call == call) {
+                Some((reported, known)) => {
+                    *reported = version;
+                    known.progress = progress;
+                }
+                None => running.calls.push((version, CallInProgress { call, tool: tool.into(), progress })),
+            }
+        }
+        wake(&self.told, |_| {});
+    }
+
+    pub(crate) fn end_progress(&self, call: CallId) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).calls.retain(|(_, known)| known.call != call);
+    }
+
+    /// The oldest report after the one with the number `seen`, and its number.
+    pub(crate) fn progress_after(&self, seen: u64) -> Option<(u64, CallInProgress)> {
+        let running = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        running.calls.iter().filter(|(version, _)| *version > seen).min_by_key(|(version, _)| *version).cloned()
     }
 
     pub(crate) fn start_draft(&self, turn: u32, attempt: u32) {

@@ -12,7 +12,7 @@ use crate::{
     EngineError,
     engine::Inner,
     queries::fan_out::{self, Broadcast, Unseen},
-    queries::live::{DraftText, LiveQuery},
+    queries::live::{CallInProgress, DraftText, LiveQuery},
 };
 
 /// What a subscriber receives.
@@ -26,6 +26,8 @@ pub enum Watched {
         offset: usize,
         text: String,
     },
+    /// How far a running call is. Not durable either; only the latest report of a call is kept.
+    Progress(CallInProgress),
 }
 
 /// One subscriber of one query.
@@ -39,6 +41,8 @@ pub struct Watch {
     ahead: VecDeque<Arc<Entry>>,
     /// The turn that is being written, as far as this subscriber has seen it.
     draft: WatchedDraft,
+    /// The number of the last report of progress that it has seen.
+    progress: u64,
     ended: bool,
 }
 
@@ -70,7 +74,7 @@ impl Watch {
         let news = live.told().subscribe();
         fan_out::ensure_running(&inner, &live);
         let draft = WatchedDraft::default();
-        Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, ended: false }
+        Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, progress: 0, ended: false }
     }
 
     /// Whether the query has other subscribers.
@@ -116,6 +120,10 @@ impl Watch {
                     }
                 }
                 DraftText::Nothing => {}
+            }
+            if let Some((number, progress)) = self.live.progress_after(self.progress) {
+                self.progress = number;
+                return Ok(Some(Watched::Progress(progress)));
             }
             tokio::select! {
                 // The sender lives as long as `live`.

@@ -23,5 +23,5 @@ mod scripted_model;
 pub mod store_contract;
 
 pub use clock::TokioClock;
-pub use ledger::{CallLedger, LedgerRun};
+pub use ledger::{CallLedger, LedgerRequest, LedgerRun};
 pub use scripted_model::{ScriptedModel, ScriptedTurn};

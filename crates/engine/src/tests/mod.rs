@@ -8,6 +8,7 @@ mod crashes;
 mod faulty;
 mod large;
 mod orphans;
+mod pending;
 mod refusing;
 mod resources;
 mod running;

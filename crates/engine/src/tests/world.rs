@@ -6,7 +6,7 @@ use bosun_core::{
     Actor, Binding, CallId, Namespace, Outcome, QueryLimits, Status, Tool,
     machine::{Delivery, DeliveryTarget, DeliveryVerdict},
     query::{AskedLimits, View},
-    tool::Annotations,
+    tool::{Annotations, BindingKind, ToolOrigin},
 };
 use serde_json::json;
 
@@ -38,19 +38,9 @@ fn tool(name: &str, binding: Binding, annotations: Annotations) -> Tool {
         "additionalProperties": false,
     });
     Tool {
-        name: name.into(),
-        display_name: None,
-        lc_name: None,
-        cache_for: None,
-        description: format!("The {name} tool"),
-        parameters: Arc::new(parameters),
-        category: None,
-        labels: BTreeMap::new(),
-        version: None,
-        deprecated: None,
         annotations,
-        timeout: None,
-        binding,
+        origin: ToolOrigin::Operator,
+        ..Tool::new(name, format!("The {name} tool"), parameters, binding)
     }
 }
 
@@ -94,7 +84,7 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Regi
         });
         registry.add_model(namespace, "default", Arc::clone(model));
     }
-    registry.set_builtins(Arc::clone(ledger) as _);
+    registry.set_runner(BindingKind::Builtin, Arc::clone(ledger) as _);
     registry
 }
 

@@ -2,7 +2,7 @@
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use bosun_core::{CallId, Outcome, machine::outcome_code};
+use bosun_core::{CallId, Outcome, Transcript, machine::outcome_code, transcript::PendingCall};
 use futures_util::{
     StreamExt,
     future::poll_immediate,
@@ -15,8 +15,9 @@ use crate::{
     engine::large_results,
     fault,
     queries::live::LockedQuery,
-    runner::InsideCall,
+    runner::{InsideCall, RunContext, RunReply},
     turns::driver::{Calls, Driver},
+    turns::progress::CallProgress,
     turns::spans,
     turns::turn,
 };
@@ -25,6 +26,9 @@ struct PreparedCall {
     call: InsideCall,
     repeatable: bool,
     timeout: std::time::Duration,
+    transcript: Arc<Transcript>,
+    /// Set if the call runs elsewhere already, and is only to be polled.
+    pending: Option<PendingCall>,
 }
 
 /// Runs calls concurrently, and appends each outcome as it arrives.
@@ -83,7 +87,16 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
         Err(error) => return (None, Err(error)),
     };
     let outcome = match started {
-        CallStart::Run(prepared) => perform(driver, *prepared).await,
+        CallStart::Run(prepared) => {
+            let deadline = prepared.pending.as_ref().map(|pending| pending.deadline);
+            match perform(driver, *prepared).await {
+                RunReply::Done(outcome) => outcome,
+                RunReply::Pending { handle, poll_at } => {
+                    fault::point("call.pending");
+                    return (None, driver.leave_pending(id, Arc::new(handle), poll_at, deadline).await);
+                }
+            }
+        }
         CallStart::Refused(outcome) => outcome,
         CallStart::Nothing => return (None, Ok(())),
     };
@@ -125,11 +138,12 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
         let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(CallStart::Nothing) };
         (state.head.clone(), state.transcript.clone())
     };
-    let (Some(asked), Some(bosun_core::head::CallState::Started { repeatable, attempt })) =
-        (transcript.call(id).map(|call| &call.asked), head.call(id).map(|call| call.state))
+    let (Some(found), Some(bosun_core::head::CallState::Started { repeatable, attempt })) =
+        (transcript.call(id), head.call(id).map(|call| call.state))
     else {
         return Ok(CallStart::Nothing);
     };
+    let (asked, pending) = (Arc::clone(&found.asked), found.pending.clone());
     let toolset = match turn::toolset(driver, &transcript).await? {
         Ok(toolset) => toolset,
         Err(error) => return Ok(CallStart::Refused(Outcome::failure(error.code(), error.to_string()))),
@@ -147,46 +161,56 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
             tool: Arc::clone(tool),
             arguments: Arc::clone(&asked.arguments),
             attempt,
-            results: Results::of(transcript, Arc::clone(&driver.inner.blobs)),
+            results: Results::of(Arc::clone(&transcript), Arc::clone(&driver.inner.blobs)),
         },
+        pending,
+        transcript,
     })))
 }
 
-async fn perform(driver: &Driver, prepared: PreparedCall) -> Outcome {
+async fn perform(driver: &Driver, prepared: PreparedCall) -> RunReply {
     let span = spans::call(&driver.inner, &driver.live, &prepared.call);
     let collected = driver.inner.settings.exports_spans.then(|| span.clone());
-    let outcome = run_inside(driver, prepared).instrument(span).await;
-    if let Some(span) = collected {
-        spans::finished(&span, &outcome);
+    let reply = run_inside(driver, prepared).instrument(span).await;
+    if let (Some(span), RunReply::Done(outcome)) = (collected, &reply) {
+        spans::finished(&span, outcome);
     }
-    outcome
+    reply
 }
 
-async fn run_inside(driver: &Driver, prepared: PreparedCall) -> Outcome {
-    let PreparedCall { call, timeout, .. } = prepared;
+async fn run_inside(driver: &Driver, prepared: PreparedCall) -> RunReply {
+    let PreparedCall { call, timeout, transcript, pending, .. } = prepared;
     let began = Instant::now();
-    let runner = driver.inner.resources.registry().runner(&call.tool.binding).cloned();
-    let outcome = match runner {
-        None => {
-            let (name, kind) = (&call.tool.name, call.tool.binding.kind());
-            let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
-            Outcome::failure(outcome_code::NO_RUNNER, message)
-        }
-        Some(runner) => {
-            let mut running = runner.run(&call);
-            // A tool that answers at once costs no timer.
-            let answered = match poll_immediate(&mut running).await {
-                Some(outcome) => Ok(outcome),
-                None => tokio::time::timeout(timeout, running).await,
-            };
-            answered.unwrap_or_else(|_| {
-                Outcome::failure(
-                    outcome_code::TOOL_TIMEOUT,
-                    format!("Tool execution timeout: no answer within {timeout:?}"),
-                )
-            })
-        }
+    let kind = call.tool.binding.kind();
+    let Some(runner) = driver.inner.resources.registry().runner(kind).cloned() else {
+        let name = &call.tool.name;
+        let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
+        return Outcome::failure(outcome_code::NO_RUNNER, message).into();
     };
-    driver.inner.metrics.call_ran(&call.tool.binding, &outcome, began.elapsed());
-    outcome
+    let progress = Arc::new(CallProgress::new(&driver.live, &call, timeout));
+    let context = RunContext::of_query(
+        transcript.by.clone(),
+        Arc::clone(&transcript.spec),
+        transcript.spec.trace.clone(),
+        timeout,
+        driver.ended.clone(),
+        Arc::clone(&progress) as _,
+    );
+    let mut running = match &pending {
+        None => runner.run(&call, &context),
+        Some(pending) => runner.poll(&call, &pending.handle, &context),
+    };
+    // A tool that answers at once costs no timer.
+    let reply = match poll_immediate(&mut running).await {
+        Some(reply) => Ok(reply),
+        None => progress.limit(running).await,
+    };
+    let reply = reply.unwrap_or_else(|_| {
+        let message = format!("Tool execution timeout: no answer within {timeout:?}");
+        Outcome::failure(outcome_code::TOOL_TIMEOUT, message).into()
+    });
+    if let RunReply::Done(outcome) = &reply {
+        driver.inner.metrics.call_ran(&call.tool.binding, outcome, began.elapsed());
+    }
+    reply
 }

@@ -31,8 +31,10 @@ use crate::{
         live::{LiveQuery, LockedQuery},
         state::QueryState,
     },
+    runner::SHORTEST_POLL,
     turns::dispatch,
     turns::isolation::{Admitted, Isolation, Retry},
+    turns::pending,
     turns::spans,
     turns::turn,
 };
@@ -235,6 +237,9 @@ impl Driver {
             return self.take_up(&mut locked);
         }
         spans::rests(&inner, &state.head, &state.transcript);
+        if matches!(next, Next::End) {
+            pending::cancel(&inner, state, &[]);
+        }
         // The engine drains: the next process must not take this for a crash.
         let interrupted = machine::interrupt(&state.head);
         let position = if interrupted.is_empty() {
@@ -352,6 +357,25 @@ impl Driver {
         let Some(mut locked) = self.lock().await? else { return Ok(()) };
         let events = locked.state().map(|state| machine::finish_call(&state.head, call, outcome)).unwrap_or_default();
         locked.append(&*self.inner.store, self.inner.clock.now(), events, |_| self.may_advance()).map(|_| ())
+    }
+
+    /// Records that an inside call runs on elsewhere. It expires as an outside call would, counted from the first time.
+    pub(crate) async fn leave_pending(
+        &self,
+        call: CallId,
+        handle: Arc<serde_json::Value>,
+        poll_at: Timestamp,
+        deadline: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        let now = self.inner.clock.now();
+        let poll_at = poll_at.max(now.after(SHORTEST_POLL));
+        let leave = |head: &Head| {
+            let deadline = deadline.unwrap_or_else(|| now.after(head.limits.external_timeout));
+            machine::leave_pending(head, call, handle, poll_at, deadline)
+        };
+        let position = self.append(leave).await?;
+        // The handle is all that is left of the call.
+        self.inner.make_durable(&self.live, position).await
     }
 
     /// Fails the query when it exceeds its running time, a limit that may change in the meantime. To be polled

@@ -2,12 +2,14 @@
 //!
 //! [`driver`] asks the machine what is next and does it: a [`turn`] of the model, or [`dispatch`] of inside calls. A
 //! query whose target is a tool has turns without a model ([`tool_target`]); one that a crash has hit may be retried in
-//! [`isolation`].
+//! [`isolation`]. A call that runs on elsewhere is [`pending`].
 
 pub(crate) mod dispatch;
 pub(crate) mod documents;
 pub(crate) mod driver;
 pub(crate) mod isolation;
+pub(crate) mod pending;
+mod progress;
 pub(crate) mod spans;
 pub(crate) mod tool_target;
 pub(crate) mod toolset_cache;

@@ -10,8 +10,15 @@ mod read_result;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use bosun_core::{Binding, Outcome, Tool, machine::outcome_code, tool::Annotations};
-use bosun_engine::{Clock, Runner, runner::InsideCall};
+use bosun_core::{
+    Binding, Outcome, Tool,
+    machine::outcome_code,
+    tool::{Annotations, ToolOrigin},
+};
+use bosun_engine::{
+    Clock, Runner,
+    runner::{InsideCall, RunContext, RunReply},
+};
 use serde_json::{Value, json};
 
 /// The builtin tools of a server.
@@ -62,26 +69,25 @@ impl Builtins {
 
 #[async_trait]
 impl Runner for Builtins {
-    async fn run(&self, call: &InsideCall) -> Outcome {
+    async fn run(&self, call: &InsideCall, context: &RunContext) -> RunReply {
         let Binding::Builtin { name } = &call.tool.binding else {
-            return Outcome::failure(
-                outcome_code::TOOL_FAILED,
-                format!("tool `{}` is not a builtin one", call.tool.name),
-            );
+            let message = format!("tool `{}` is not a builtin one", call.tool.name);
+            return Outcome::failure(outcome_code::TOOL_FAILED, message).into();
         };
-        match name.as_str() {
+        let outcome = match name.as_str() {
             calculator::NAME => calculator::run(&call.arguments),
             current_time::NAME => current_time::run(&call.arguments, self.clock.now()),
             NOOP => Outcome::success(Value::clone(&call.arguments)),
             read_result::NAME => read_result::run(&call.arguments, &call.results).await,
             name => match self.added.iter().find(|(tool, _)| tool.name == name) {
-                Some((_, runner)) => runner.run(call).await,
+                Some((_, runner)) => return runner.run(call, context).await,
                 // A manifest is checked when it is read, but a query may be older than this program.
                 None => {
                     Outcome::failure(outcome_code::TOOL_FAILED, format!("this server has no builtin tool `{name}`"))
                 }
             },
-        }
+        };
+        outcome.into()
     }
 }
 
@@ -112,6 +118,7 @@ fn definition(name: &str, description: &str, parameters: Value, effects: Effects
         idempotent_hint: Some(matches!(effects, Effects::Pure)),
         open_world_hint: Some(false),
     };
+    tool.origin = ToolOrigin::Operator;
     tool
 }
 

@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryUid, Timestamp, Tool, Transcript,
+    Actor, Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryUid, Timestamp, Tool, Transcript,
     content::Large,
     machine::{self, CallWay},
     schema::Schema,
@@ -10,7 +10,7 @@ use bosun_engine::{
     Clock, Results, Runner, Store as _,
     blob::{Blobs as _, MemoryBlobs},
     memory::MemoryStore,
-    runner::InsideCall,
+    runner::{InsideCall, RunContext, RunReply, run_alone},
     testing::scribe::Scribe,
 };
 use bytes::Bytes;
@@ -45,10 +45,15 @@ fn call(builtins: &Builtins, tool: &str, index: u32, attempt: u32, arguments: Va
     }
 }
 
+async fn outcome(builtins: &Builtins, call: &InsideCall) -> Outcome {
+    let context = RunContext::alone(Actor::local(), Duration::from_secs(1));
+    run_alone(builtins, call, &context, &At(Timestamp(0))).await
+}
+
 #[tokio::test]
 async fn every_builtin_runs_under_its_own_name() {
     let builtins = builtins();
-    let run = async |tool, arguments| builtins.run(&call(&builtins, tool, 0, 1, arguments)).await;
+    let run = async |tool, arguments| outcome(&builtins, &call(&builtins, tool, 0, 1, arguments)).await;
     assert_eq!(run("calculator", json!({"expression": "1+1"})).await, Outcome::success("2"));
     assert_eq!(run("current_time", json!({})).await, Outcome::success("1970-01-01T00:00:00.000Z"));
     assert_eq!(run("noop", json!({"a": [1]})).await, Outcome::success(json!({"a": [1]})));
@@ -59,8 +64,8 @@ struct Echo;
 
 #[async_trait::async_trait]
 impl Runner for Echo {
-    async fn run(&self, call: &InsideCall) -> Outcome {
-        Outcome::success(Value::clone(&call.arguments))
+    async fn run(&self, call: &InsideCall, _: &RunContext) -> RunReply {
+        Outcome::success(Value::clone(&call.arguments)).into()
     }
 }
 
@@ -73,13 +78,13 @@ fn with_echo() -> Builtins {
 async fn a_tool_that_the_program_adds_is_one_of_the_builtin_ones() {
     let with_echo = with_echo();
     assert_eq!(with_echo.tools().len(), builtins().tools().len() + 1);
-    let outcome = with_echo.run(&call(&with_echo, "echo", 0, 1, json!({"a": 1}))).await;
+    let outcome = outcome(&with_echo, &call(&with_echo, "echo", 0, 1, json!({"a": 1}))).await;
     assert_eq!(outcome, Outcome::success(json!({"a": 1})));
 }
 
 #[tokio::test]
 async fn a_tool_that_this_server_does_not_have_is_a_failure_that_the_model_reads() {
-    let outcome = builtins().run(&call(&with_echo(), "echo", 0, 1, json!({}))).await;
+    let outcome = outcome(&builtins(), &call(&with_echo(), "echo", 0, 1, json!({}))).await;
     assert_eq!(outcome, Outcome::failure("tool_failed", "this server has no builtin tool `echo`"));
 }
 
@@ -122,7 +127,7 @@ async fn results_with(content: &Value) -> (Results, String) {
 async fn read(results: &Results, arguments: Value) -> Outcome {
     let builtins = builtins();
     let call = InsideCall { results: results.clone(), ..call(&builtins, "read_result", 1, 1, arguments) };
-    builtins.run(&call).await
+    outcome(&builtins, &call).await
 }
 
 /// The text of a page, and the line after it.

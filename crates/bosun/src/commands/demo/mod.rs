@@ -13,14 +13,18 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, ensure};
 use bosun_adapters::runner::builtin::Builtins;
-use bosun_core::{Namespace, showing::Showing};
-use bosun_engine::{Results, Runner, SystemClock, runner::InsideCall};
+use bosun_core::{Actor, Namespace, showing::Showing};
+use bosun_engine::{
+    Results, SystemClock,
+    runner::{InsideCall, RunContext, run_alone},
+};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -244,7 +248,9 @@ async fn calculate(timeline: &Timeline, call: &Call) -> anyhow::Result<String> {
         attempt: 1,
         results: Results::default(),
     };
-    let result = Showing::default().show(call.id, &builtins.run(&call).await);
+    let context = RunContext::alone(Actor::local(), Duration::from_secs(5));
+    let outcome = run_alone(&builtins, &call, &context, &SystemClock).await;
+    let result = Showing::default().show(call.id, &outcome);
     ensure!(result == RESULT, "the calculation gave `{result}`, not `{RESULT}`");
     timeline.step(Side::Client, "⚙", &format!("runs {} here: {result}", call.tool.name))?;
     Ok(result)

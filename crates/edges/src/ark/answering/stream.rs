@@ -20,7 +20,7 @@ use bosun_core::{
     machine::outcome_code,
     trace::TraceContext,
 };
-use bosun_engine::{Engine, Snapshot, Watch, Watched, metrics::OpenStream};
+use bosun_engine::{CallInProgress, Engine, Snapshot, Watch, Watched, metrics::OpenStream, runner::Progress};
 use futures_util::stream;
 use serde_json::{Value, json};
 
@@ -132,6 +132,8 @@ pub(crate) struct EventTranslator {
 struct ShownCall {
     asked: Arc<AskedCall>,
     since: Timestamp,
+    /// It runs on elsewhere: from now on it is polled, not started.
+    is_pending: bool,
 }
 
 impl EventTranslator {
@@ -145,7 +147,7 @@ impl EventTranslator {
             ended: false,
         };
         for call in snapshot.transcript.calls() {
-            translator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at));
+            translator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at), call.pending.is_some());
         }
         translator
     }
@@ -169,10 +171,15 @@ impl EventTranslator {
     /// Keeps what later entries need of this one.
     fn note(&mut self, entry: &Entry) {
         match &entry.event {
-            Event::CallAsked(asked) => self.remember(asked, entry.at),
+            Event::CallAsked(asked) => self.remember(asked, entry.at, false),
             Event::CallStarted { call, .. } => {
-                if let Some(call) = self.calls.get_mut(call) {
+                if let Some(call) = self.calls.get_mut(call).filter(|call| !call.is_pending) {
                     call.since = entry.at;
+                }
+            }
+            Event::CallPending { call, .. } => {
+                if let Some(call) = self.calls.get_mut(call) {
+                    call.is_pending = true;
                 }
             }
             event => self.ended |= event.is_final(),
@@ -186,6 +193,16 @@ impl EventTranslator {
             Watched::Delta { turn, attempt, offset, text } => {
                 let data = json!({ "turn": turn, "attempt": attempt, "offset": offset, "delta": text });
                 vec![self.message(None, "agent_response_delta", data)]
+            }
+            Watched::Progress(CallInProgress { call, tool, progress: Progress { done, total, message } }) => {
+                let mut data = json!({ "id": call, "name": tool, "progress": done });
+                if let Some(total) = total {
+                    data["total"] = json!(total);
+                }
+                if let Some(message) = message {
+                    data["message"] = json!(message);
+                }
+                vec![self.message(None, "tool_progress", data)]
             }
         }
     }
@@ -226,7 +243,7 @@ impl EventTranslator {
             }
             Event::CallAsked(asked) => self.translate_asked(asked),
             Event::CallStarted { call, attempt } => {
-                let shown = self.calls.get(call)?;
+                let shown = self.calls.get(call).filter(|call| !call.is_pending)?;
                 Some((
                     "tool_started",
                     json!({
@@ -261,6 +278,8 @@ impl EventTranslator {
             Event::Created { .. }
             | Event::TurnStarted { .. }
             | Event::TurnEnded { .. }
+            | Event::CallPending { .. }
+            | Event::CallDue { .. }
             | Event::LoopNoticed { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
@@ -321,8 +340,8 @@ impl EventTranslator {
         Some(("tool_finished", data))
     }
 
-    fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp) {
-        self.calls.insert(asked.call, ShownCall { asked: Arc::clone(asked), since });
+    fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp, is_pending: bool) {
+        self.calls.insert(asked.call, ShownCall { asked: Arc::clone(asked), since, is_pending });
     }
 }
 

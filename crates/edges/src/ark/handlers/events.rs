@@ -215,6 +215,10 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
         Event::CallStarted { call, attempt, .. } => {
             (*attempt > 1, "ToolStarted", format!("Call `{call}`, attempt {attempt}"))
         }
+        Event::CallPending { call, poll_at, .. } => {
+            (false, "ToolPending", format!("Call `{call}` runs on elsewhere; it is polled at {}", poll_at.to_rfc3339()))
+        }
+        Event::CallDue { call } => (false, "ToolPolled", format!("Call `{call}`")),
         Event::CallFinished { call, outcome, .. } => describe_outcome("ToolFinished", call, outcome),
         Event::CallResolved { call, outcome, .. } => describe_outcome("ToolResultReceived", call, outcome),
         Event::CallExpired { call, .. } => {
