@@ -1,9 +1,10 @@
-//! `ledger` and `ledger_idempotent`: tools whose only purpose is to be counted.
+//! `ledger`, `ledger_idempotent` and `ledger_pending`: tools whose only purpose is to be counted.
 //!
 //! Each run appends one line to a file and flushes it to the disk before it answers, so the file
-//! tells how often a call was really started, whatever happened to the server in between. They
-//! differ only in their annotations: one may be run again after a crash, the other must not. A server
-//! has them only if it was built with them and started with `--ledger`.
+//! tells how often a call was really started, whatever happened to the server in between. The
+//! first two differ only in their annotations: one may be run again after a crash, the other must not. The third
+//! is pending for a second, whatever becomes of the server. A server has them only if it was built with them and
+//! started with `--ledger`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -15,29 +16,28 @@ use std::{
 use async_trait::async_trait;
 use bosun_adapters::runner::builtin::Builtins;
 use bosun_core::{
-    Binding, Outcome, Tool,
+    Binding, Outcome, Timestamp, Tool,
     machine::outcome_code,
     tool::{Annotations, ToolOrigin},
 };
 use bosun_engine::{
-    Runner,
+    Clock as _, Runner, SystemClock,
     runner::{InsideCall, RunContext, RunReply},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// Adds both tools to those of a server; they write every run to `file`.
+/// Adds the tools to those of a server; they write every run to `file`.
 ///
 /// # Errors
 /// If the file cannot be opened.
 pub fn add(builtins: Builtins, file: &Path) -> io::Result<Builtins> {
     let ledger = Arc::new(Ledger::open(file)?);
-    let [once, repeatable] = tools();
-    Ok(builtins.with(once, ledger.clone()).with(repeatable, ledger))
+    Ok(tools().into_iter().fold(builtins, |builtins, tool| builtins.with(tool, ledger.clone())))
 }
 
-/// The definitions of both tools.
+/// The definitions of the tools.
 #[must_use]
-pub fn tools() -> [Tool; 2] {
+pub fn tools() -> [Tool; 3] {
     [
         tool("ledger", "Writes one line into the ledger; running it twice writes two", false),
         tool(
@@ -45,7 +45,25 @@ pub fn tools() -> [Tool; 2] {
             "Writes one line into the ledger; running it again for the same call counts as one",
             true,
         ),
+        tool(PENDING, "Writes one line into the ledger, and is done a second later", false),
     ]
+}
+
+const PENDING: &str = "ledger_pending";
+/// How long a pending call takes, and how often it is polled meanwhile.
+const PENDING_MS: i64 = 1_000;
+const POLLED_MS: i64 = 300;
+
+fn now() -> i64 {
+    SystemClock.now().0
+}
+
+/// What is said of a call that is done at this time.
+fn done_at(done: i64) -> RunReply {
+    match done - now() {
+        ..=0 => Outcome::success("written").into(),
+        left => RunReply::Pending { handle: json!({"done": done}), poll_at: Timestamp(now() + left.min(POLLED_MS)) },
+    }
 }
 
 fn tool(name: &str, description: &str, is_idempotent: bool) -> Tool {
@@ -90,11 +108,16 @@ impl Runner for Ledger {
             file.sync_data()
         });
         let outcome = match written.await {
+            Ok(Ok(())) if call.tool.name == PENDING => return done_at(now() + PENDING_MS),
             Ok(Ok(())) => Outcome::success("written"),
             Ok(Err(error)) => Outcome::failure(outcome_code::TOOL_FAILED, format!("ledger cannot be written: {error}")),
             Err(error) => Outcome::failure(outcome_code::TOOL_FAILED, format!("ledger was not written: {error}")),
         };
         outcome.into()
+    }
+
+    async fn poll(&self, _: &InsideCall, handle: &Value, _: &RunContext) -> RunReply {
+        done_at(handle["done"].as_i64().unwrap_or_default())
     }
 }
 
@@ -103,8 +126,7 @@ mod tests {
     use std::time::Duration;
 
     use bosun_core::{Actor, CallId, Namespace, QueryUid, schema::Schema};
-    use bosun_engine::{Results, SystemClock};
-    use serde_json::Value;
+    use bosun_engine::Results;
 
     use super::*;
 
@@ -128,7 +150,7 @@ mod tests {
         for tool in tools() {
             Schema::compile(&tool.parameters).unwrap();
         }
-        assert_eq!(tools().map(|tool| tool.is_safe_to_repeat()), [false, true]);
+        assert_eq!(tools().map(|tool| tool.is_safe_to_repeat()), [false, true, false]);
     }
 
     #[test]

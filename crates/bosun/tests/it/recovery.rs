@@ -97,6 +97,33 @@ async fn a_call_in_every_window_runs_at_most_once_and_the_model_learns_of_it() {
 }
 
 #[tokio::test]
+async fn a_pending_call_is_re_attached_after_a_crash_in_every_window() {
+    // Before its handle is on the disk, after that, and in the middle of a poll.
+    for (fault, outcome) in
+        [("call.pending:1", "outcome_unknown"), ("expire.appended:1", "written"), ("call.pending:2", "written")]
+    {
+        let world = World::new();
+        let mut server = match soon("the start", world.spawn(Some(fault)).ready()).await {
+            Started::Ready(server) => server,
+            Started::Dead(death) => panic!("it died of {death:?}"),
+        };
+        let query = scenes::query("q", Scene::Pending);
+        let client = Client::of(&server.base);
+        let asked = client.ask(&Method::POST, "", Some(&query));
+        let (_, death) = tokio::join!(asked, soon("the death of the server", server.death()));
+        assert_eq!(death, Death::AtFaultPoint, "{fault}");
+        let mut server = world.start().await;
+        let ended = Client::of(&server.base).post("?wait=20s&view=rfc", &query).await;
+        assert_eq!(ended.state(), "completed", "{fault}: {}", ended.body);
+        let first = &ended.body["toolExecutionHistory"][0];
+        let found = first.pointer("/error/code").and_then(Value::as_str).unwrap_or("written");
+        assert_eq!(found, outcome, "{fault}: {first}");
+        assert_eq!(runs(&world, "ledger_pending"), 1, "{fault}");
+        assert_eq!(server.kill().await, Death::Killed);
+    }
+}
+
+#[tokio::test]
 async fn a_query_that_crashes_the_server_is_failed_and_no_other() {
     let world = World::new();
     let mut server = world.start().await;

@@ -375,7 +375,10 @@ impl Driver {
         };
         let position = self.append(leave).await?;
         // The handle is all that is left of the call.
-        self.inner.make_durable(&self.live, position).await
+        self.inner.make_durable(&self.live, position).await?;
+        // The timer reads committed rows: told earlier, it would find this one a second later.
+        self.inner.deadlines.expect(poll_at);
+        Ok(())
     }
 
     /// Fails the query when it exceeds its running time, a limit that may change in the meantime. To be polled

@@ -55,6 +55,11 @@ impl Builtins {
         tools
     }
 
+    /// The runner of a tool that the program has added.
+    fn added(&self, name: &str) -> Option<&Arc<dyn Runner>> {
+        self.added.iter().find(|(tool, _)| tool.name == name).map(|(_, runner)| runner)
+    }
+
     /// The names of all builtin tools, for an error message.
     pub(crate) fn names(&self) -> String {
         self.tools().iter().map(|tool| format!("`{}`", tool.name)).collect::<Vec<_>>().join(", ")
@@ -79,8 +84,8 @@ impl Runner for Builtins {
             current_time::NAME => current_time::run(&call.arguments, self.clock.now()),
             NOOP => Outcome::success(Value::clone(&call.arguments)),
             read_result::NAME => read_result::run(&call.arguments, &call.results).await,
-            name => match self.added.iter().find(|(tool, _)| tool.name == name) {
-                Some((_, runner)) => return runner.run(call, context).await,
+            name => match self.added(name) {
+                Some(runner) => return runner.run(call, context).await,
                 // A manifest is checked when it is read, but a query may be older than this program.
                 None => {
                     Outcome::failure(outcome_code::TOOL_FAILED, format!("this server has no builtin tool `{name}`"))
@@ -88,6 +93,22 @@ impl Runner for Builtins {
             },
         };
         outcome.into()
+    }
+
+    async fn poll(&self, call: &InsideCall, handle: &Value, context: &RunContext) -> RunReply {
+        match self.added(&call.tool.name) {
+            Some(runner) => runner.poll(call, handle, context).await,
+            None => {
+                let message = format!("this server has no builtin tool `{}` that could be polled", call.tool.name);
+                Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message).into()
+            }
+        }
+    }
+
+    async fn cancel(&self, call: &InsideCall, handle: &Value) {
+        if let Some(runner) = self.added(&call.tool.name) {
+            runner.cancel(call, handle).await;
+        }
     }
 }
 

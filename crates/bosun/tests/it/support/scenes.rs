@@ -22,6 +22,8 @@ pub(crate) enum Scene {
     Inside,
     /// One inside call that must not be repeated.
     Once,
+    /// One inside call that must not be repeated, and runs on after its server has died.
+    Pending,
     /// An answer at once.
     Text,
     /// This many outside calls at once, from two to ten.
@@ -43,6 +45,7 @@ impl Scene {
             Self::Hybrid => "hybrid".into(),
             Self::Inside => "inside".into(),
             Self::Once => "once".into(),
+            Self::Pending => "pending".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
@@ -101,6 +104,8 @@ spec:
       name: ledger
     - type: built-in
       name: ledger_idempotent
+    - type: built-in
+      name: ledger_pending
     - type: built-in
       name: calculator
     - type: built-in
@@ -165,6 +170,11 @@ scenes:
     turns:
       - call:
           - {tool: ledger, arguments: {entry: once}}
+      - say: \"{{ result[0] }}\"
+  - when: {exactly: pending}
+    turns:
+      - call:
+          - {tool: ledger_pending, arguments: {entry: later}}
       - say: \"{{ result[0] }}\"
   - when: {exactly: text}
     turns:
