@@ -7,7 +7,7 @@ use bosun_reading::Text;
 use serde_json::Value;
 
 /// The fields of a JSON or YAML value, which has paths and no places.
-pub(crate) type Fields<'a> = bosun_reading::Fields<'a, Value>;
+pub(crate) type Fields<'a> = bosun_reading::Fields<'a, &'a Value>;
 
 /// The text of the field `key`.
 pub(crate) fn text<'a>(fields: &Fields<'a>, key: &str) -> Option<&'a str> {

@@ -165,7 +165,7 @@ fn binding(fields: &Fields<'_>, name: &str, providers: &Map<String, Value>, repo
         }
         Some(other) => {
             report.fault(
-                &fields.path_of("source"),
+                fields.path_of("source"),
                 "source_unknown",
                 format!("`{}` is neither `cache` nor `action`", clip(other)),
             );

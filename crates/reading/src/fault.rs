@@ -16,15 +16,40 @@ pub struct Fault {
     /// `None` where the file as a whole is at fault, and for values that have no place in a text.
     pub place: Option<SourcePlace>,
     pub code: &'static str,
+    pub class: FaultClass,
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
 }
 
+/// What kind of fault it is: requests with faults of one class have an error code of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultClass {
+    /// Another text in its place would be right.
+    #[default]
+    Malformed,
+    /// A field that is known and not served.
+    Unserved,
+    /// The target of a query is of a kind that is not served.
+    UnservedTarget,
+    /// A client's definition of a tool breaks the rules of definitions.
+    ToolDefinition,
+    /// A field that cannot be changed any more.
+    Frozen,
+}
+
 impl Fault {
     /// A fault of a file as a whole.
     pub fn of_file(file: impl Into<PathBuf>, code: &'static str, message: impl Into<String>) -> Self {
-        Self { file: file.into(), path: Path::root(), place: None, code, message: message.into(), hint: None }
+        Self {
+            file: file.into(),
+            path: Path::root(),
+            place: None,
+            code,
+            class: FaultClass::default(),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     #[must_use]

@@ -2,10 +2,12 @@
 //!
 //! A text becomes a [`Tree`]: [`yaml`] and [`toml`] parse into [`Node`]s that know their line and
 //! column, and a `serde_json::Value` is a tree without places. [`Fields`] takes one mapping apart by
-//! name and type, and a [`Report`] collects what is wrong. A value of the wrong type is a fault and
+//! name and type, borrowed or, for the body of a request, consumed ([`Source`]), and a [`Report`]
+//! collects what is wrong. A value of the wrong type is a fault and
 //! then reads as absent, so that reading goes on and one run shows every [`Fault`].
 //!
-//! [`tool`] is the one reader of ARK's `kind: Tool`, for the server and for the converters.
+//! [`spec`] has the tables of fields of ARK's kinds, which their readers and the description of the API share. [`tool`]
+//! is the one reader of ARK's `kind: Tool`, for the server and for the converters.
 
 mod fault;
 mod fields;
@@ -13,18 +15,23 @@ mod node;
 pub mod path;
 mod place;
 mod report;
+mod source;
+pub mod spec;
 pub mod sse;
+pub mod table;
 pub mod toml;
 pub mod tool;
 mod value_source;
 mod warning;
 pub mod yaml;
 
-pub use fault::{Fault, Faults};
-pub use fields::{Fields, Text};
+pub use fault::{Fault, FaultClass, Faults};
+pub use fields::{Fields, Text, Unread};
 pub use node::{Data, Member, Node, Shape, Syntax, Tree};
 pub use path::Path;
 pub use place::{Locator, SourcePlace};
 pub use report::Report;
+pub use source::{Object, Source};
+pub use table::{Field, FieldTable};
 pub use value_source::{named_values, value_source};
 pub use warning::Warning;

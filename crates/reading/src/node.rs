@@ -64,6 +64,13 @@ impl Syntax {
         }
     }
 
+    pub(crate) fn list(self) -> &'static str {
+        match self {
+            Self::Json => "an array",
+            Self::Toml | Self::Yaml => "a list",
+        }
+    }
+
     /// What a value is, in a sentence about what it should have been.
     #[must_use]
     pub fn kind_of(self, value: &impl Tree) -> &'static str {
@@ -74,7 +81,7 @@ impl Syntax {
             Shape::Number(_) => "a number",
             Shape::Text(_) => self.text(),
             Shape::Moment(_) => "a date",
-            Shape::List(_) => "a list",
+            Shape::List(_) => self.list(),
             Shape::Map => self.map(),
         }
     }

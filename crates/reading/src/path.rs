@@ -59,6 +59,11 @@ impl Path {
     }
 
     #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -67,6 +72,25 @@ impl Path {
 impl fmt::Display for Path {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
+    }
+}
+
+/// A path as it is written.
+impl From<String> for Path {
+    fn from(path: String) -> Self {
+        Self(path)
+    }
+}
+
+impl From<&str> for Path {
+    fn from(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl From<&Self> for Path {
+    fn from(path: &Self) -> Self {
+        path.clone()
     }
 }
 

@@ -5,16 +5,16 @@
 //! report while they are read in turn.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, Ref, RefCell},
     path::PathBuf,
 };
 
 use bosun_core::{
     ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
-    text::clip,
+    schema::path::with_key,
 };
 
-use crate::{Fault, Fields, Path, SourcePlace, Syntax, Tree, Warning, path::Trail};
+use crate::{Fault, FaultClass, Fields, Path, SourcePlace, Syntax, Tree, Warning, path::Trail};
 
 /// What is wrong with one text.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Report {
     syntax: Syntax,
     bounds: &'static Bounds,
     faults: RefCell<Vec<Fault>>,
+    /// Bytes of the messages and paths that are listed.
+    listed: Cell<usize>,
     faults_omitted: Cell<usize>,
     warnings: RefCell<Vec<Warning>>,
     warnings_omitted: Cell<usize>,
@@ -33,12 +35,22 @@ pub struct Report {
 pub(crate) struct Bounds {
     faults: usize,
     warnings: usize,
-    /// Characters of one message: names in it are as long as the writer of the text likes.
+    /// Bytes of one message: names in it are as long as the writer of the text likes.
     message: usize,
+    /// Bytes of one path.
+    path: usize,
+    /// Bytes of all messages and paths together.
+    listed: usize,
     /// Unknown fields of one mapping that are reported one by one.
     pub(crate) unknown: usize,
     /// Whether an unknown field is only warned of: clients of ARK rely on that.
     pub(crate) ignores_unknown: bool,
+    /// Characters of an unknown field's path that a warning shows.
+    pub(crate) shown: usize,
+    /// Whether messages say which field they are about; else only the path beside them does.
+    pub(crate) names_fields: bool,
+    /// Writes the path of a member.
+    pub(crate) key: fn(&Path, &str) -> Path,
     /// Whether values know their places.
     pub(crate) has_places: bool,
 }
@@ -48,40 +60,43 @@ const FILE: Bounds = Bounds {
     faults: usize::MAX,
     warnings: WARNINGS_KEPT,
     message: usize::MAX,
+    path: usize::MAX,
+    listed: usize::MAX,
     unknown: usize::MAX,
     ignores_unknown: false,
+    shown: usize::MAX,
+    names_fields: true,
+    key: Path::key,
     has_places: true,
 };
 
+/// A resource that a client has sent.
+const RESOURCE: Bounds =
+    Bounds { faults: FAULTS_LISTED, message: 1_024, ignores_unknown: true, has_places: false, ..FILE };
+
+/// What a client has sent beside resources. Each message and each path is in the answer three times.
 const REQUEST: Bounds = Bounds {
-    faults: FAULTS_LISTED,
-    warnings: WARNINGS_KEPT,
-    message: 1_024,
-    unknown: usize::MAX,
-    ignores_unknown: true,
-    has_places: false,
+    path: 1_024,
+    listed: 64 * 1_024,
+    shown: 80,
+    names_fields: false,
+    key: |path, name| with_key(path.as_str(), name).into(),
+    ..RESOURCE
 };
 
 /// A file of another system, of up to a hundred thousand tools.
-const CONVERSION: Bounds = Bounds {
-    faults: 1_000,
-    warnings: 1_000,
-    message: usize::MAX,
-    unknown: 20,
-    ignores_unknown: false,
-    has_places: false,
-};
+const CONVERSION: Bounds = Bounds { faults: 1_000, warnings: 1_000, unknown: 20, has_places: false, ..FILE };
 
 impl Report {
     fn new(file: PathBuf, syntax: Syntax, bounds: &'static Bounds) -> Self {
-        let (faults, warnings) = (RefCell::default(), RefCell::default());
         Self {
             file,
             syntax,
             bounds,
-            faults,
-            warnings,
+            faults: RefCell::default(),
+            listed: Cell::default(),
             faults_omitted: Cell::default(),
+            warnings: RefCell::default(),
             warnings_omitted: Cell::default(),
         }
     }
@@ -95,7 +110,13 @@ impl Report {
     /// For a resource that a client has sent.
     #[must_use]
     pub fn of_client() -> Self {
-        Self::new(PathBuf::new(), Syntax::Yaml, &REQUEST)
+        Self::new(PathBuf::new(), Syntax::Yaml, &RESOURCE)
+    }
+
+    /// For the body or the parameters of a request.
+    #[must_use]
+    pub fn of_request() -> Self {
+        Self::new(PathBuf::new(), Syntax::Json, &REQUEST)
     }
 
     /// For a text that is converted; the places of its values are looked up by their paths.
@@ -124,37 +145,42 @@ impl Report {
     }
 
     /// The fields of the document `node`; messages call the document `owner`.
-    pub fn fields<'n, T: Tree>(&'n self, node: &'n T, owner: &str) -> Option<Fields<'n, T>> {
+    pub fn fields<'n, T: Tree>(&'n self, node: &'n T, owner: &str) -> Option<Fields<'n, &'n T>> {
         Fields::of_document(self, node, Path::root(), owner)
     }
 
     /// The fields of the document at `path`, whose messages name fields without their owner.
-    pub fn fields_at<'n, T: Tree>(&'n self, node: &'n T, path: Path, what: &str) -> Option<Fields<'n, T>> {
+    pub fn fields_at<'n, T: Tree>(&'n self, node: &'n T, path: Path, what: &str) -> Option<Fields<'n, &'n T>> {
         let fields = Fields::of_document(self, node, path, what)?;
         Some(fields.unnamed())
     }
 
-    pub fn fault(&self, path: &Path, code: &'static str, message: impl Into<String>) {
+    pub fn fault(&self, path: impl Into<Path>, code: &'static str, message: impl Into<String>) {
         self.fault_with_hint(path, code, message, "");
     }
 
     pub fn fault_with_hint(
         &self,
-        path: &Path,
+        path: impl Into<Path>,
         code: &'static str,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
         let fault = Fault::of_file(self.file.clone(), code, message).hint(hint);
-        self.add(Fault { path: path.clone(), ..fault });
+        self.add(Fault { path: path.into(), ..fault });
+    }
+
+    /// A fault of another class than that of a malformed text.
+    pub fn refuse(&self, class: FaultClass, path: impl Into<Path>, code: &'static str, message: impl Into<String>) {
+        self.add(Fault { path: path.into(), class, ..Fault::of_file(self.file.clone(), code, message) });
     }
 
     /// A fault inside of a large value, where building the path is the costly part.
     pub fn fault_on_trail(&self, trail: &Trail<'_>, code: &'static str, message: impl Into<String>) {
-        if self.faults.borrow().len() < self.bounds.faults {
-            self.fault(&trail.to_path(), code, message);
+        if self.is_full() {
+            self.omit(1);
         } else {
-            self.faults_omitted.set(self.faults_omitted.get() + 1);
+            self.fault(trail.to_path(), code, message);
         }
     }
 
@@ -163,40 +189,82 @@ impl Report {
     }
 
     pub fn add(&self, mut fault: Fault) {
-        let mut faults = self.faults.borrow_mut();
-        if faults.len() >= self.bounds.faults {
-            self.faults_omitted.set(self.faults_omitted.get() + 1);
-            return;
+        if self.is_full() {
+            return self.omit(1);
         }
         if fault.message.len() > self.bounds.message {
-            fault.message = clip(&fault.message, self.bounds.message);
+            fault.message = cut(fault.message, self.bounds.message);
         }
-        faults.push(fault);
+        if fault.path.as_str().len() > self.bounds.path {
+            fault.path = cut(fault.path.into(), self.bounds.path).into();
+        }
+        self.listed.set(self.listed.get() + fault.message.len() + fault.path.as_str().len());
+        self.faults.borrow_mut().push(fault);
+    }
+
+    /// No further fault would be listed, so there is no point in reading on.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.faults.borrow().len() >= self.bounds.faults || self.listed.get() >= self.bounds.listed
+    }
+
+    /// Counts faults, or items that were not read, without listing them.
+    pub fn omit(&self, count: usize) {
+        self.faults_omitted.set(self.faults_omitted.get() + count);
+    }
+
+    /// Reads items with their paths or names, until there are more faults than are listed.
+    pub fn each<T>(&self, items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>, mut read: impl FnMut(T)) {
+        let mut items = items.into_iter();
+        while let Some(item) = items.next() {
+            if self.is_full() {
+                return self.omit(1 + items.len());
+            }
+            read(item);
+        }
     }
 
     pub fn warn(&self, path: &Path, code: &'static str, message: impl Into<String>) {
         self.push_warning(Warning { path: path.to_string(), code, message: message.into() });
     }
 
+    /// A warning about the text as a whole.
+    pub fn note(&self, message: impl Into<String>) {
+        self.push_warning(Warning { path: String::new(), code: "note", message: message.into() });
+    }
+
     /// As [`Report::fault_on_trail`], for a warning.
     pub fn warn_on_trail(&self, trail: &Trail<'_>, code: &'static str, message: impl Into<String>) {
+        self.warn_with(|| Warning { path: trail.to_path().into(), code, message: message.into() });
+    }
+
+    /// A warning that is only made if it is kept.
+    pub fn warn_with(&self, warning: impl FnOnce() -> Warning) {
         if self.warnings.borrow().len() < self.bounds.warnings {
-            self.warn(&trail.to_path(), code, message);
+            self.push_warning(warning());
         } else {
-            self.warnings_omitted.set(self.warnings_omitted.get() + 1);
+            self.omit_warnings(1);
         }
     }
 
     pub fn push_warning(&self, mut warning: Warning) {
         let mut warnings = self.warnings.borrow_mut();
-        if warnings.len() >= self.bounds.warnings {
-            self.warnings_omitted.set(self.warnings_omitted.get() + 1);
+        // What several parts of a request say is said once.
+        if self.bounds.ignores_unknown && warnings.iter().any(|earlier| earlier.message == warning.message) {
             return;
         }
+        if warnings.len() >= self.bounds.warnings {
+            return self.omit_warnings(1);
+        }
         if warning.message.len() > self.bounds.message {
-            warning.message = clip(&warning.message, self.bounds.message);
+            warning.message = cut(warning.message, self.bounds.message);
         }
         warnings.push(warning);
+    }
+
+    /// Counts warnings without keeping them.
+    pub fn omit_warnings(&self, count: usize) {
+        self.warnings_omitted.set(self.warnings_omitted.get() + count);
     }
 
     /// How many faults there are so far, listed or not.
@@ -221,6 +289,12 @@ impl Report {
         self.warnings_omitted.get()
     }
 
+    /// What is listed so far.
+    #[must_use]
+    pub fn faults(&self) -> Ref<'_, [Fault]> {
+        Ref::map(self.faults.borrow(), Vec::as_slice)
+    }
+
     #[must_use]
     pub fn into_faults(self) -> Vec<Fault> {
         self.faults.into_inner()
@@ -230,4 +304,11 @@ impl Report {
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.warnings.take()
     }
+}
+
+/// At most `most` bytes of a text; an ellipsis marks what was truncated.
+fn cut(mut text: String, most: usize) -> String {
+    text.truncate(text.floor_char_boundary(most));
+    text.push('…');
+    text
 }

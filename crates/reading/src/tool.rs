@@ -13,9 +13,8 @@ use bosun_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{Fields, Shape, Text, Tree, named_values};
+use crate::{Fields, Shape, Text, Tree, named_values, spec};
 
-const LANGUAGES: &[&str] = &["bash", "python", "node", "ts"];
 const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
 /// The longest script that ARK takes.
 const LARGEST_SCRIPT: usize = 64 * 1024;
@@ -50,8 +49,8 @@ impl<'n> From<Binding> for Bound<'n> {
 }
 
 /// Reads the `spec` of a resource. `None` if it has none, or no type that is known.
-pub fn read<'n, T: Tree>(resource: &Fields<'n, T>) -> Option<ToolSpec<'n, T>> {
-    let spec = resource.required_fields("spec", "a tool has at least a `type`")?;
+pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>> {
+    let spec = resource.required_fields("spec", "a tool has at least a `type`")?.with_table(spec::TOOL);
     let written = spec.required_text("type", &known_types())?;
     let Some(kind) = BindingKind::of_manifests().find(|kind| kind.as_str() == written.value) else {
         let message = format!("there is no type of tools `{}`", written.value);
@@ -112,8 +111,8 @@ pub fn default_description(name: &str, binding: &Binding) -> String {
     }
 }
 
-fn http<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
-    let fields = spec.required_fields("http", "write `http: {url: …}`")?;
+fn http<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
+    let fields = spec.required_fields("http", "write `http: {url: …}`")?.with_table(spec::HTTP);
     let url = fields.required_text("url", "for instance https://api.example.com/items/{id}");
     if let Some(url) = url.filter(|url| !url.value.starts_with("http://") && !url.value.starts_with("https://")) {
         fields.fault_of("url", "bad_value", format!("`{}` must begin with http:// or https://", url.value), "");
@@ -135,11 +134,13 @@ fn http<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
     Some(Bound { timeout, ..Binding::Http(Box::new(request)).into() })
 }
 
-fn mcp<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
-    let fields = spec.required_fields("mcp", "write `mcp: {mcpServerRef: {name: …}, toolName: …}`")?;
+fn mcp<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
+    let hint = "write `mcp: {mcpServerRef: {name: …}, toolName: …}`";
+    let fields = spec.required_fields("mcp", hint)?.with_table(spec::MCP);
     let tool = fields.required_text("toolName", "the tool's name at the server");
     let server = fields.required_fields("mcpServerRef", "write `mcpServerRef: {name: …}`");
     let server = server.and_then(|server| {
+        let server = server.with_table(spec::NAMED);
         let name = server.required_text("name", "the name of an MCPServer");
         server.unserved(&["namespace"], "a tool uses servers of its own namespace");
         server.finish();
@@ -152,12 +153,16 @@ fn mcp<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
 }
 
 /// `{name: …}`, or the name itself, which is an older form.
-fn named<'n, T: Tree>(spec: &Fields<'n, T>, field: &str, binding: impl FnOnce(String) -> Binding) -> Option<Bound<'n>> {
+fn named<'n, T: Tree>(
+    spec: &Fields<'n, &'n T>,
+    field: &str,
+    binding: impl FnOnce(String) -> Binding,
+) -> Option<Bound<'n>> {
     let hint = format!("write `{field}: {{name: …}}`");
     let name = if let Shape::Text(_) = spec.require(field, &hint)?.shape() {
         spec.text(field)
     } else {
-        let fields = spec.fields(field)?;
+        let fields = spec.fields(field)?.with_table(spec::NAMED);
         let name = fields.required_text("name", &hint);
         fields.finish();
         name
@@ -165,12 +170,13 @@ fn named<'n, T: Tree>(spec: &Fields<'n, T>, field: &str, binding: impl FnOnce(St
     Some(Bound { refers_to: Some(name), ..binding(name.value.to_owned()).into() })
 }
 
-fn inline<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
-    let fields = spec.required_fields("inline", "write `inline: {language: …, source: …}`")?;
+fn inline<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
+    let hint = "write `inline: {language: …, source: …}`";
+    let fields = spec.required_fields("inline", hint)?.with_table(spec::INLINE);
     let language = fields.required_text("language", KNOWN_LANGUAGES);
     let source = fields.required_text("source", "the script");
     fields.finish();
-    if let Some(language) = language.filter(|language| !LANGUAGES.contains(&language.value)) {
+    if let Some(language) = language.filter(|language| !spec::LANGUAGES.contains(&language.value)) {
         let message = format!("scripts are not written in `{}`", language.value);
         fields.fault_of("language", "bad_value", message, KNOWN_LANGUAGES);
     }
@@ -182,8 +188,9 @@ fn inline<'n, T: Tree>(spec: &Fields<'n, T>) -> Option<Bound<'n>> {
 }
 
 /// A tool that clients run need not say anything but how long a call of it waits.
-fn external<'n, T: Tree>(spec: &Fields<'n, T>) -> Bound<'n> {
+fn external<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Bound<'n> {
     let timeout = spec.fields("external").and_then(|external| {
+        let external = external.with_table(spec::EXTERNAL);
         let timeout = external.positive_duration("timeout");
         external.finish();
         timeout
@@ -191,8 +198,9 @@ fn external<'n, T: Tree>(spec: &Fields<'n, T>) -> Bound<'n> {
     Bound { timeout, ..Binding::External.into() }
 }
 
-fn annotations<T: Tree>(spec: &Fields<'_, T>) -> (Annotations, Option<String>) {
+fn annotations<T: Tree>(spec: &Fields<'_, &T>) -> (Annotations, Option<String>) {
     let Some(fields) = spec.fields("annotations") else { return (Annotations::default(), None) };
+    let fields = fields.with_table(spec::TOOL_ANNOTATIONS);
     let annotations = Annotations {
         read_only_hint: fields.bool("readOnlyHint"),
         destructive_hint: fields.bool("destructiveHint"),

@@ -4,18 +4,18 @@
 
 use bosun_core::tool::{ConfigRef, NamedValue, SecretRef, ValueSource};
 
-use crate::{Fields, Shape, SourcePlace, Tree};
+use crate::{Fields, Shape, SourcePlace, Tree, spec};
 
 const HINT: &str =
     "write `value: …`, or `valueFrom` with a `secretKeyRef`, a `configMapKeyRef` or a `queryParameterRef`";
 
 /// Reads the `value` or `valueFrom` in `fields`, with the place of what it refers to.
-pub fn value_source<T: Tree>(fields: &Fields<'_, T>) -> Option<(ValueSource, SourcePlace)> {
+pub fn value_source<T: Tree>(fields: &Fields<'_, &T>) -> Option<(ValueSource, SourcePlace)> {
     let literal = fields.get("value");
     let from = fields.get("valueFrom");
     match (literal, from) {
         (Some(_), None) => fields.text("value").map(|text| (ValueSource::Literal(text.value.to_owned()), text.place)),
-        (None, Some(_)) => reference(&fields.fields("valueFrom")?),
+        (None, Some(_)) => reference(&fields.fields("valueFrom")?.with_table(spec::VALUE_FROM)),
         (both, _) => {
             let problem =
                 if both.is_some() { "both `value` and `valueFrom`" } else { "neither `value` nor `valueFrom`" };
@@ -25,10 +25,11 @@ pub fn value_source<T: Tree>(fields: &Fields<'_, T>) -> Option<(ValueSource, Sou
     }
 }
 
-fn reference<T: Tree>(from: &Fields<'_, T>) -> Option<(ValueSource, SourcePlace)> {
+fn reference<T: Tree>(from: &Fields<'_, &T>) -> Option<(ValueSource, SourcePlace)> {
     let mut found = Vec::new();
     for kind in ["secretKeyRef", "configMapKeyRef", "queryParameterRef"] {
         let Some(fields) = from.fields(kind) else { continue };
+        let fields = fields.with_table(if kind == "queryParameterRef" { spec::NAMED } else { spec::KEY_REF });
         let name = fields.required_text("name", "the name of what is referred to");
         let key = (kind != "queryParameterRef").then(|| fields.required_text("key", "the key in it"));
         let optional = kind != "queryParameterRef" && fields.bool("optional").unwrap_or_default();
@@ -56,17 +57,21 @@ fn reference<T: Tree>(from: &Fields<'_, T>) -> Option<(ValueSource, SourcePlace)
 }
 
 /// Headers, whose source is in `value`, or parameters, whose source is beside the name.
-pub fn named_values<T: Tree>(parent: &Fields<'_, T>, field: &str) -> Vec<NamedValue> {
+pub fn named_values<T: Tree>(parent: &Fields<'_, &T>, field: &str) -> Vec<NamedValue> {
     let mut values: Vec<NamedValue> = Vec::new();
     for entry in parent.entries(field) {
+        let is_inside = matches!(entry.node().member("value").map(Tree::shape), Some(Shape::Map));
+        let entry = entry.with_table(if is_inside { spec::NAMED_VALUE } else { spec::NAMED_SOURCE });
         let name = entry.required_text("name", "the name of the header or parameter");
-        let source = match entry.get("value").map(Tree::shape) {
-            Some(Shape::Map) => entry.fields("value").and_then(|inner| {
+        let source = if is_inside {
+            entry.fields("value").and_then(|inner| {
+                let inner = inner.with_table(spec::VALUE_SOURCE);
                 let source = value_source(&inner);
                 inner.finish();
                 source
-            }),
-            _ => value_source(&entry),
+            })
+        } else {
+            value_source(&entry)
         };
         entry.finish();
         let (Some(name), Some((value, _))) = (name, source) else { continue };

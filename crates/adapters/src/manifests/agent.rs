@@ -8,7 +8,7 @@ use bosun_core::{
     schema,
 };
 use bosun_engine::{Agent, registry::AgentTool};
-use bosun_reading::{Data, Fault, Fields, SourcePlace};
+use bosun_reading::{Data, Fault, Fields, SourcePlace, spec};
 use serde_json::Value;
 
 use super::{
@@ -41,11 +41,15 @@ struct ToolReference {
 }
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<AgentDraft>> {
-    let spec = fields.required_fields("spec", "an agent has at least a `prompt`")?;
+    let spec = fields.required_fields("spec", "an agent has at least a `prompt`")?.with_table(spec::AGENT);
     let limits = limits(metadata, fields);
-    let model = spec.fields("modelRef").and_then(|reference| model_reference(&metadata.namespace, &reference));
+    let model = spec
+        .fields("modelRef")
+        .and_then(|reference| model_reference(&metadata.namespace, &reference.with_table(spec::MODEL_REF)));
     let mut tools: Vec<(AgentTool, ToolReference)> = Vec::new();
-    for (tool, reference) in spec.entries("tools").iter().filter_map(tool) {
+    for (tool, reference) in
+        spec.entries("tools").into_iter().filter_map(|entry| tool(&entry.with_table(spec::AGENT_TOOL)))
+    {
         if tools.iter().any(|(earlier, _)| earlier.name == tool.name) {
             let message = format!("Agent `{}` lists tool `{}` twice", metadata.name, tool.name);
             fields.fault(reference.place, "duplicate_name", message, "leave one of them out");
@@ -114,15 +118,12 @@ fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
     fields.unserved(&["labelSelector"], "tools are found by `name`; list them one by one");
     fields.finish();
     let (kind, name) = (kind?, name?);
-    let is_builtin = match kind.value {
-        "builtin" | "built-in" => true,
-        "custom" | "http" | "mcp" | "agent" | "team" | "inline" | "external" => false,
-        other => {
-            let message = format!("there is no type of tools `{other}`");
-            fields.fault(kind.place, "unsupported_kind", message, KNOWN);
-            return None;
-        }
-    };
+    let is_builtin = spec::BUILTIN_TYPES.contains(&kind.value);
+    if !is_builtin && !spec::DECLARED_TYPES.contains(&kind.value) {
+        let message = format!("there is no type of tools `{}`", kind.value);
+        fields.fault(kind.place, "unsupported_kind", message, KNOWN);
+        return None;
+    }
     Some((AgentTool { name: name.value.to_owned(), description }, ToolReference { is_builtin, place: name.place }))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! They are read and checked, so that files that hold them can be used. This version does not connect.
 
-use bosun_reading::{Data, Fields, named_values, value_source};
+use bosun_reading::{Data, Fields, named_values, spec, value_source};
 
 use super::{
     document::{Document, LocatedManifest, ManifestMetadata},
@@ -13,10 +13,12 @@ const ADDRESS: &str = "write `address: {value: https://…}`";
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<Referrer>> {
     let spec = fields.required_fields("spec", "an MCP server has at least an `address`")?;
+    let spec = spec.with_table(spec::MCP_SERVER);
     if let Some(node) = spec.require("address", ADDRESS) {
         match &node.data {
             Data::Map(_) => {
                 if let Some(address) = spec.fields("address") {
+                    let address = address.with_table(spec::VALUE_SOURCE);
                     let read = value_source(&address);
                     address.finish();
                     if let Some((bosun_core::tool::ValueSource::Literal(url), place)) = read
@@ -31,7 +33,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
             _ => spec.wrong_field("address", node, "a mapping", ADDRESS),
         }
     }
-    if let Some(transport) = spec.text("transport").filter(|text| !matches!(text.value, "http" | "sse")) {
+    if let Some(transport) = spec.text("transport").filter(|text| !spec::TRANSPORTS.contains(&text.value)) {
         let message = format!("there is no transport `{}`", transport.value);
         spec.fault(transport.place, "bad_value", message, "transports are `http`, which is the newer one, and `sse`");
     }

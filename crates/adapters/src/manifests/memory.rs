@@ -4,12 +4,12 @@
 //! its fields are those that ARK's clients look for: `type` and `maxMessages`.
 
 use bosun_engine::registry::{DescribedMemory, MemoryWindow};
-use bosun_reading::Fields;
+use bosun_reading::{
+    Fields,
+    spec::{self, LARGEST_WINDOW},
+};
 
 use super::document::{LocatedManifest, ManifestMetadata};
-
-/// The largest window: more than any model reads.
-const LARGEST: u64 = 1_000_000;
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<DescribedMemory>> {
     let mut memory = DescribedMemory {
@@ -19,6 +19,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         window: MemoryWindow::default(),
     };
     if let Some(spec) = fields.fields("spec") {
+        let spec = spec.with_table(spec::MEMORY);
         memory.description = spec.text("description").map(|text| text.value.to_owned());
         if let Some(kind) = spec.text("type").filter(|kind| kind.value != "buffer") {
             let message = format!("memories of type `{}` are not served by this version", kind.value);
@@ -26,9 +27,14 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         }
         let size = |name: &'static str| {
             let size = spec.whole_number(name)?;
-            if !(1..=LARGEST).contains(&size) {
+            if !(1..=LARGEST_WINDOW).contains(&size) {
                 let message = format!("{} is {size}", spec.called_field(name));
-                spec.fault(spec.get(name)?.place, "bad_value", message, format!("write a number from 1 to {LARGEST}"));
+                spec.fault(
+                    spec.get(name)?.place,
+                    "bad_value",
+                    message,
+                    format!("write a number from 1 to {LARGEST_WINDOW}"),
+                );
             }
             u32::try_from(size).ok()
         };

@@ -297,4 +297,6 @@ fn unique<T>(
 }
 
 #[cfg(test)]
+mod described;
+#[cfg(test)]
 mod tests;

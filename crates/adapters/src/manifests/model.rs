@@ -12,7 +12,7 @@ use std::{
 
 use bosun_core::{Namespace, duration, machine::failure_code};
 use bosun_engine::{Model, resource::ManifestFault};
-use bosun_reading::{Data, Fault, Fields, Node, SourcePlace, Text};
+use bosun_reading::{Data, Fault, Fields, Node, SourcePlace, Text, spec};
 
 use super::{
     document::{Document, LocatedManifest, ManifestMetadata},
@@ -158,9 +158,11 @@ pub(super) fn read(
     scripts: &mut HashMap<PathBuf, Option<Arc<Script>>>,
 ) -> Option<LocatedManifest<ModelDraft>> {
     let spec = fields.required_fields("spec", "a model has at least a `provider` and a `config`")?;
+    let spec = spec.with_table(spec::MODEL);
     let kind = kind(&spec);
     let timeouts = timeouts(metadata, fields);
     let config = spec.required_fields("config", "the settings of the provider");
+    let config = config.map(|config| config.with_table(spec::MODEL_CONFIG));
     let fallback = fallback(&metadata.name, &spec);
     if kind.is_none() {
         // Every provider reads it: it is not what is wrong.
@@ -232,6 +234,7 @@ fn provider(
             let (name, host) = if kind == ModelKind::Azure { ("azure", Host::Azure) } else { ("openai", Host::OpenAi) };
             let model = model_name(spec);
             let settings = config.required_fields(name, &format!("write `{name}: {{baseUrl: …, apiKey: …}}`"))?;
+            let settings = settings.with_table(if host == Host::Azure { spec::AZURE } else { spec::OPENAI });
             let echo = settings.bool("echo").unwrap_or(true);
             let version = if host == Host::Azure { value::optional(&settings, "apiVersion") } else { None };
             let hint = match host {
@@ -250,6 +253,7 @@ fn provider(
         ModelKind::Anthropic => {
             let model = model_name(spec);
             let settings = config.required_fields("anthropic", "write `anthropic: {apiKey: …}`")?;
+            let settings = settings.with_table(spec::ANTHROPIC);
             let cache = settings.bool("cache").unwrap_or(true);
             let version = value::optional(&settings, "version");
             let base_url = if settings.get("baseUrl").is_some() {
@@ -266,7 +270,9 @@ fn provider(
             // The name at an API means nothing to a script, but every other Model has one.
             value::optional(spec, "model");
             let settings = config.required_fields("scripted", "write `scripted: {file: …}`");
-            settings.and_then(|settings| scripted(&settings, scripts)).map(ModelProvider::Scripted)
+            settings
+                .and_then(|settings| scripted(&settings.with_table(spec::SCRIPTED), scripts))
+                .map(ModelProvider::Scripted)
         }
     }
 }
@@ -331,6 +337,7 @@ fn settings_of(settings: &Fields<'_>, own_properties: &[&str]) -> Common {
 fn headers(settings: &Fields<'_>) -> Vec<(String, SecretSource)> {
     let mut headers: Vec<(String, SecretSource)> = Vec::new();
     for fields in settings.entries("headers") {
+        let fields = fields.with_table(spec::MODEL_HEADER);
         let (name, value) = (fields.required_text("name", "the name of the header"), value::required(&fields, "value"));
         fields.finish();
         let Some(name) = name else { continue };

@@ -13,7 +13,7 @@ use bosun_core::{
     tool::{ConfigRef, ValueSource},
 };
 use bosun_engine::registry::{PromptParameter, PromptValue};
-use bosun_reading::{Fields, SourcePlace, Text, value_source};
+use bosun_reading::{Fields, SourcePlace, Text, spec, value_source};
 
 use super::config_map::ConfigMap;
 
@@ -29,6 +29,7 @@ pub(super) fn read(spec: &Fields<'_>, prompt: Option<Text<'_>>) -> Vec<Parameter
     let mut drafts: Vec<ParameterDraft> = Vec::new();
     let mut unusable = Vec::new();
     for fields in spec.entries("parameters") {
+        let fields = fields.with_table(spec::PARAMETER);
         let name = fields.required_text("name", "the name that stands in the prompt as `{{.name}}`");
         let value = value_source(&fields);
         fields.finish();

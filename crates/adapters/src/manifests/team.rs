@@ -6,15 +6,16 @@ use super::{
     document::{Document, LocatedManifest, ManifestMetadata},
     reference::{Reference, Referrer},
 };
-use bosun_reading::{Fields, Text};
+use bosun_reading::{Fields, Text, spec};
 
 const STRATEGIES: &str = "strategies are `sequential`, `round-robin`, `selector` and `graph`";
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<Referrer>> {
-    let spec = fields.required_fields("spec", "a team has `members` and a `strategy`")?;
+    let spec = fields.required_fields("spec", "a team has `members` and a `strategy`")?.with_table(spec::TEAM);
     let mut references = Vec::new();
     spec.require("members", "a list of `{name: …, type: agent}`");
     for member in spec.entries("members") {
+        let member = member.with_table(spec::TEAM_MEMBER);
         let name = member.required_text("name", "the name of an agent or a team");
         let kind = member.text("type");
         member.finish();
@@ -67,9 +68,10 @@ fn graph(metadata: &ManifestMetadata, spec: &Fields<'_>, strategy: Option<Text<'
     if strategy.is_some_and(|strategy| strategy.value == "graph") && graph.is_none() {
         spec.require("graph", "write `graph: {edges: [{from: …, to: …}]}`");
     }
-    let Some(graph) = graph else { return };
+    let Some(graph) = graph.map(|graph| graph.with_table(spec::GRAPH)) else { return };
     let mut left: Vec<&str> = Vec::new();
     for edge in graph.entries("edges") {
+        let edge = edge.with_table(spec::EDGE);
         let ends = ["from", "to"].map(|end| edge.required_text(end, "the name of a member"));
         edge.finish();
         for end in ends.into_iter().flatten().filter(|end| !is_member(end.value)) {
@@ -95,6 +97,7 @@ fn selector(spec: &Fields<'_>, strategy: Option<Text<'_>>) -> Option<Reference> 
         }
         return None;
     };
+    let selector = selector.with_table(spec::SELECTOR);
     let agent = if is_wanted {
         selector.required_text("agent", "the name of the agent that chooses who is next")
     } else {
@@ -110,16 +113,16 @@ fn turns(metadata: &ManifestMetadata, spec: &Fields<'_>, strategy: Option<Text<'
     let turns = spec.whole_number("maxTurns");
     let loops = spec.bool("loops").unwrap_or_default();
     let Some(strategy) = strategy else { return };
+    if !spec::STRATEGIES.contains(&strategy.value) {
+        let message = format!("there is no strategy `{}`", strategy.value);
+        return spec.fault(strategy.place, "bad_value", message, STRATEGIES);
+    }
     let place = spec.get("maxTurns").map_or(strategy.place, |node| node.place);
     let problem = match (strategy.value, turns) {
-        ("sequential" | "round-robin" | "selector" | "graph", Some(0)) => "must be at least 1",
+        (_, Some(0)) => "must be at least 1",
         ("selector" | "graph", None) => "is missing: it would never end",
         ("sequential", Some(_)) if !loops => "has no meaning without `loops: true`: each member speaks once",
-        ("sequential" | "round-robin" | "selector" | "graph", _) => return,
-        (other, _) => {
-            let message = format!("there is no strategy `{other}`");
-            return spec.fault(strategy.place, "bad_value", message, STRATEGIES);
-        }
+        _ => return,
     };
     spec.fault(place, "bad_value", format!("`spec.maxTurns` of Team `{}` {problem}", metadata.name), "");
 }

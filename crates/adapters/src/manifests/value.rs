@@ -1,7 +1,7 @@
 //! Values that are written in a manifest or kept as a secret: ARK's `ValueSource`.
 
 use bosun_core::tool::SecretRef;
-use bosun_reading::{Data, Fields, Node, SourcePlace};
+use bosun_reading::{Data, Fields, Node, SourcePlace, spec};
 
 use crate::secret::{Secret, SecretSource};
 
@@ -39,10 +39,11 @@ pub(super) fn of(parent: &Fields<'_>, node: &Node, name: &str) -> Option<Manifes
         parent.wrong_field(name, node, "a mapping", HINT);
         return None;
     }
-    let fields = parent.inner(node, name)?;
+    let fields = parent.inner(node, name)?.with_table(spec::SECRET_VALUE);
     let literal = fields.text("value");
     let reference = fields.fields("valueFrom").map(|from| {
-        let secret = from.fields("secretKeyRef").map(|reference| secret(&reference));
+        let from = from.with_table(spec::SECRET_FROM);
+        let secret = from.fields("secretKeyRef").map(|reference| secret(&reference.with_table(spec::KEY_REF)));
         from.unserved(&["configMapKeyRef", "serviceRef", "queryParameterRef"], "this version serves `secretKeyRef`");
         from.finish();
         (from.place(), secret)

@@ -132,7 +132,7 @@ fn own_name(node: &N8nNode<'_>, field: &str, until_version: f64, report: &Report
     }
     let name = node.text(field);
     if name.is_none() {
-        report.fault(&node.path_of(field), "name_missing", format!("the node `{}` has no `{field}`", node.name));
+        report.fault(node.path_of(field), "name_missing", format!("the node `{}` has no `{field}`", node.name));
     }
     name.map(str::to_owned)
 }

@@ -67,7 +67,7 @@ pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
         },
         other => {
             let message = format!("a workflow is an object, not {}", Syntax::Json.kind_of(other));
-            report.fault(&Path::root(), "not_a_workflow", message);
+            report.fault(Path::root(), "not_a_workflow", message);
         }
     }
     tools
@@ -92,7 +92,7 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
             continue;
         }
         let Some(node) = nodes.get(source.as_str()) else {
-            report.fault(&path.key("connections").key(source), "node_missing", format!("there is no node `{source}`"));
+            report.fault(path.key("connections").key(source), "node_missing", format!("there is no node `{source}`"));
             continue;
         };
         if is_disabled(node) || is_gated(node, &targets, &nodes, report) {

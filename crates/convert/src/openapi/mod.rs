@@ -72,7 +72,7 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
     for (url, item) in paths {
         if !url.starts_with('/') {
             if !url.starts_with("x-") {
-                report.fault(&paths_path.key(url), "path_unreadable", "a path begins with `/`");
+                report.fault(paths_path.key(url), "path_unreadable", "a path begins with `/`");
             }
             continue;
         }
@@ -102,7 +102,7 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
 fn version(root: &Value, path: &Path, report: &Report) -> Option<OpenApiVersion> {
     if let Some(version) = root.get("swagger") {
         let message = format!("Swagger {} is not read", clip(version.as_str().unwrap_or("2")));
-        report.fault_with_hint(&path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");
+        report.fault_with_hint(path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");
         return None;
     }
     let version = root.get("openapi");
@@ -119,7 +119,7 @@ fn version(root: &Value, path: &Path, report: &Report) -> Option<OpenApiVersion>
         return Some(OpenApiVersion::V3_1);
     }
     let message = format!("OpenAPI `{}` is not read; 3.0 and 3.1 are", clip(&text));
-    report.fault(&path.key("openapi"), "version_unknown", message);
+    report.fault(path.key("openapi"), "version_unknown", message);
     None
 }
 

@@ -110,7 +110,7 @@ fn parameters<'a>(
         let list = owner.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if list.len() > MOST_PARAMETERS {
             let message = format!("{} parameters are more than {MOST_PARAMETERS}", list.len());
-            report.fault(&owner_path.key("parameters"), "too_large", message);
+            report.fault(owner_path.key("parameters"), "too_large", message);
             continue;
         }
         for (index, parameter) in list.iter().enumerate() {
@@ -184,7 +184,7 @@ impl<'a> OperationDraft<'a> {
             "header" | "cookie" => Some(format!("the model fills the {location} parameter `{}`", clip(name))),
             other => {
                 return report.fault(
-                    &path.key("in"),
+                    path.key("in"),
                     "parameter_unreadable",
                     format!("`{}` is no place of a parameter", clip(other)),
                 );

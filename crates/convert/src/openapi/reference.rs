@@ -31,12 +31,12 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report:
         match resolve(root, reference) {
             Ok(target) => current = target,
             Err((code, message)) => {
-                report.fault(&path.key("$ref"), code, message);
+                report.fault(path.key("$ref"), code, message);
                 return None;
             }
         }
     }
-    report.fault(&path.key("$ref"), "cyclic_ref", "the reference leads back to itself");
+    report.fault(path.key("$ref"), "cyclic_ref", "the reference leads back to itself");
     None
 }
 

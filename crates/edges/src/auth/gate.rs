@@ -23,7 +23,7 @@ use crate::{
     AppState,
     http::{
         error::{AccessRefused, ApiError, Code, clip, internal},
-        json::RequestFindings,
+        report::RequestReport,
     },
 };
 
@@ -217,18 +217,18 @@ async fn requested_namespace(parts: &mut Parts) -> Result<Option<Namespace>, Api
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
     let of_path = path.iter().filter(|(name, _)| *name == "namespace").map(|(_, value)| Cow::Borrowed(value));
     let of_query = query.filter(|(name, _)| name == "namespace").map(|(_, value)| value);
-    let mut findings = RequestFindings::new(Code::InvalidParameter, Vec::new());
+    let report = RequestReport::new(Code::InvalidParameter, Vec::new());
     let mut named: Option<Namespace> = None;
     for text in of_path.chain(of_query) {
         match text.parse() {
             Ok(namespace) if named.as_ref().is_some_and(|known| *known != namespace) => {
-                findings.fault("namespace", "invalid", "is not the namespace of the path");
+                report.fault("namespace", "invalid", "is not the namespace of the path");
             }
             Ok(namespace) => named = Some(namespace),
-            Err(error) => findings.fault("namespace", "invalid", error.to_string()),
+            Err(error) => report.fault("namespace", "invalid", error.to_string()),
         }
     }
-    findings.conclude()?;
+    report.conclude()?;
     Ok(named)
 }
 

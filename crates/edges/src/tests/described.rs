@@ -1,6 +1,6 @@
 //! The description of the API and the readers of bodies have the same fields.
 //!
-//! That a reader takes no field that is not described is checked in every test: `Object::with_fields` panics on it.
+//! That a reader takes no field that is not described is checked in every test: `Fields::with_table` panics on it.
 
 use std::sync::Arc;
 

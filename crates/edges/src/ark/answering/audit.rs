@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::{
     ark::{
         describe::{DescribedAnswer, DescribedBody, Operation, declared, schema},
-        params::AuditFilter,
+        handlers::audit::AuditParams,
     },
     http::answer::Json,
 };
@@ -28,7 +28,7 @@ pub(crate) const OPERATION: Operation = Operation {
     path: "/audit",
     id: "listAuditRecords",
     summary: "Who did what, newest first, in pages; as lines with `Accept: application/x-ndjson`",
-    parameters: declared::<AuditFilter>,
+    parameters: declared::<AuditParams>,
     body: DescribedBody::None,
     answer: DescribedAnswer::Json(schema::<AuditPage>),
     errors: &[],

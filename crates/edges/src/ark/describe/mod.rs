@@ -1,15 +1,15 @@
 //! The API described as data: OpenAPI 3.1.
 //!
 //! Paths and methods come from the table that the router is built of; parameters, from the groups that a handler
-//! takes; the bodies of queries, from the tables of fields that their readers have; what is answered, from the types
-//! that are written; the statuses, from the codes that an operation may answer with. Only the bodies of resources are
-//! written down here, since manifests are read elsewhere. `docs/openapi.json` is this document, and a test holds it to
-//! that.
+//! takes; bodies, from the tables of fields that their readers have; what is answered, from the types that are
+//! written; the statuses, from the codes that an operation may answer with. `docs/openapi.json` is this document, and
+//! a test holds it to that.
 
 mod resources;
 
 use std::collections::BTreeMap;
 
+use bosun_reading::table::object_schema;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -17,10 +17,7 @@ use super::{
     answering::{audit, convert, usage},
     handlers,
     params::{ByteRange, LastEventId, ParamGroups, ViewChoice, name_schema},
-    reading::{
-        fields::object_schema,
-        request::{self, CreateParams},
-    },
+    reading::request::{self, CreateParams},
     results::delivery,
     routes::{RESOURCES, RouteEntry, SERVER},
     wire,
@@ -292,6 +289,7 @@ pub(crate) fn document() -> Value {
     }
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert("Refusal".into(), refusal_schema());
+    schemas.extend(resources::specs());
     json!({
         "openapi": "3.1.0",
         "info": {

@@ -1,12 +1,14 @@
 //! What a query may be asked with, and the operations around it that ARK has beside creating one.
 
+use bosun_reading::table::object_schema;
+
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
         answering::convert,
         handlers::{conversations, model_query},
         params::{MemoryFilter, ViewChoice, WaitTime},
-        reading::{fields::object_schema, update},
+        reading::update,
         wire,
     },
     http::error::Code,

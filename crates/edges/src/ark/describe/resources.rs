@@ -2,17 +2,20 @@
 //!
 //! Six kinds have the same five operations, so they are a table with one line for each kind.
 
-use bosun_core::tool::BindingKind;
+use bosun_engine::resource::ResourceKind;
+use bosun_reading::{
+    FieldTable, spec,
+    table::{object_schema, texts_schema},
+};
 use serde_json::{Value, json};
 
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
         handlers::{capabilities, events, namespaces},
-        params::{EventFilter, name_schema},
-        reading::fields::{duration_schema, texts_schema},
+        params::name_schema,
         resource::{
-            self, raw,
+            self, body, raw,
             wire::{
                 Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer,
                 McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
@@ -121,7 +124,7 @@ operations! {
             path: "/events",
             id: "listEvents",
             summary: "What happened to a query, or to the latest ones",
-            parameters: declared::<EventFilter>,
+            parameters: declared::<events::EventParams>,
             body: DescribedBody::None,
             answer: DescribedAnswer::Json(schema::<List<events::QueryEvent>>),
             errors: &[Code::NamespaceNotFound, Code::QueryUnreadable],
@@ -221,29 +224,38 @@ const fn of_server(path: &'static str, id: &'static str, summary: &'static str, 
     }
 }
 
-fn reference() -> Value {
-    json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}})
-}
+/// The kinds whose bodies are read by a table.
+const TABLES: &[(ResourceKind, FieldTable)] = &[
+    (ResourceKind::Agent, spec::AGENT),
+    (ResourceKind::Model, spec::MODEL),
+    (ResourceKind::Tool, spec::TOOL),
+    (ResourceKind::Memory, spec::MEMORY),
+    (ResourceKind::Team, spec::TEAM),
+    (ResourceKind::McpServer, spec::MCP_SERVER),
+];
 
-/// A text, or where to find it.
-fn value_source() -> Value {
-    let key = json!({"type": "object", "required": ["name", "key"],
-        "properties": {"name": {"type": "string"}, "key": {"type": "string"}, "optional": {"type": "boolean"}}});
-    json!({"type": "object", "properties": {
-        "value": {"type": "string"},
-        "valueFrom": {"type": "object", "properties": {
-            "secretKeyRef": key, "configMapKeyRef": key, "queryParameterRef": reference(),
-        }},
-    }})
+/// The `spec` of each kind, which the bodies refer to.
+pub(super) fn specs() -> impl Iterator<Item = (String, Value)> {
+    TABLES.iter().map(|(kind, table)| {
+        let mut spec = object_schema(table, &[]);
+        body::describe_short_forms(*kind, &mut spec);
+        (format!("{}SpecBody", kind.as_str()), spec)
+    })
 }
 
 /// A body: flat, or with `spec` and `metadata`.
-fn either_form(spec: Value, is_new: bool) -> Value {
-    let mut properties = spec.clone();
+fn either_form(kind: ResourceKind, is_new: bool) -> Value {
+    let spec = format!("#/components/schemas/{}SpecBody", kind.as_str());
+    let table = TABLES.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, table)| table);
+    let flat = table.iter().map(|field| {
+        let reference = format!("{spec}/properties/{}", field.name);
+        (field.name.to_owned(), json!({"$ref": reference}))
+    });
+    let mut properties = Value::Object(flat.collect());
     properties["name"] = name_schema();
     properties["labels"] = texts_schema();
     properties["annotations"] = texts_schema();
-    properties["spec"] = json!({"type": "object", "properties": spec});
+    properties["spec"] = json!({"$ref": spec});
     let metadata = json!({"name": name_schema(), "labels": texts_schema(), "annotations": texts_schema()});
     properties["metadata"] = json!({"type": "object", "properties": metadata});
     let mut body = json!({"type": "object", "properties": properties});
@@ -258,98 +270,24 @@ fn either_form(spec: Value, is_new: bool) -> Value {
 }
 
 macro_rules! bodies {
-    ($($new:ident $change:ident $spec:ident;)*) => {$(
+    ($($new:ident $change:ident $kind:ident;)*) => {$(
         fn $new() -> Value {
-            either_form($spec(), true)
+            either_form(ResourceKind::$kind, true)
         }
 
         fn $change() -> Value {
-            either_form($spec(), false)
+            either_form(ResourceKind::$kind, false)
         }
     )*};
 }
 
 bodies! {
-    new_agent agent agent_spec;
-    new_model model model_spec;
-    new_tool tool tool_spec;
-    new_memory memory memory_spec;
-    new_team team team_spec;
-    new_server server server_spec;
-}
-
-fn agent_spec() -> Value {
-    let tool = json!({"type": "object", "required": ["type", "name"], "properties": {
-        "type": {"enum": ["builtin", "built-in", "custom", "http", "mcp", "agent", "team", "inline", "external"]},
-        "name": {"type": "string"},
-        "description": {"type": "string"},
-    }});
-    let mut parameter = value_source();
-    parameter["required"] = json!(["name"]);
-    parameter["properties"]["name"] = json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"});
-    json!({
-        "description": {"type": "string"},
-        "prompt": {"type": "string"},
-        "modelRef": reference(),
-        "tools": {"type": "array", "items": tool},
-        "parameters": {"type": "array", "items": parameter},
-    })
-}
-
-fn model_spec() -> Value {
-    json!({
-        "provider": {"type": "string", "examples": ["openai"]},
-        "model": {"anyOf": [{"type": "string"}, value_source()]},
-        "config": {"type": "object", "additionalProperties": {"type": "object"}},
-    })
-}
-
-fn tool_spec() -> Value {
-    let types: Vec<_> = BindingKind::of_manifests().map(BindingKind::as_str).collect();
-    json!({
-        "type": {"enum": types},
-        "description": {"type": "string"},
-        "inputSchema": {"type": "object", "description": "JSON Schema of an object"},
-        "http": {"type": "object"},
-        "mcp": {"type": "object"},
-        "agent": reference(),
-        "team": reference(),
-        "builtin": reference(),
-        "inline": {"type": "object"},
-        "external": {"type": "object"},
-    })
-}
-
-fn memory_spec() -> Value {
-    json!({
-        "type": {"const": "buffer"},
-        "maxMessages": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
-        "maxTokens": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
-        "description": {"type": "string"},
-    })
-}
-
-fn team_spec() -> Value {
-    let member = json!({"type": "object", "required": ["name"],
-        "properties": {"name": {"type": "string"}, "type": {"enum": ["agent", "team"]}}});
-    json!({
-        "description": {"type": "string"},
-        "members": {"type": "array", "items": member},
-        "strategy": {"enum": ["sequential", "round-robin", "selector", "graph"]},
-        "maxTurns": {"type": "integer", "minimum": 1},
-        "graph": {"type": "object"},
-        "selector": {"type": "object"},
-    })
-}
-
-fn server_spec() -> Value {
-    json!({
-        "address": {"anyOf": [{"type": "string"}, value_source()]},
-        "transport": {"enum": ["http", "sse"]},
-        "description": {"type": "string"},
-        "timeout": duration_schema(),
-        "headers": {"type": "array", "items": {"type": "object"}},
-    })
+    new_agent agent Agent;
+    new_model model Model;
+    new_tool tool Tool;
+    new_memory memory Memory;
+    new_team team Team;
+    new_server server McpServer;
 }
 
 fn any_manifest() -> Value {

@@ -6,20 +6,22 @@ use crate::{
     AppState,
     ark::{
         answering::{audit, usage},
-        params::{AuditFilter, Params, UsageFilter},
+        params::{AuditFilter, PageLimit, Params, QueryFilter, UsageFilter},
     },
     auth::gate::RequestNamespace,
     http::{answer::Json, error::ApiError, warning::with_warnings},
 };
 
+pub(crate) type AuditParams = (QueryFilter, AuditFilter, PageLimit);
+
 /// `GET …/audit`
 pub(crate) async fn get_audit(
     State(app): State<AppState>,
     namespace: RequestNamespace,
-    Params { given: filter, warnings }: Params<AuditFilter>,
+    Params { given: (query, filter, limit), warnings }: Params<AuditParams>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let found = app.engine.audit(&namespace, &filter.search(app.engine.now())).await?;
+    let found = app.engine.audit(&namespace, &filter.search(&query, limit, app.engine.now())).await?;
     Ok(with_warnings(audit::answer(&namespace, found, &headers), &warnings))
 }
 

@@ -16,7 +16,7 @@ use super::namespaces;
 use crate::{
     AppState,
     ark::{
-        params::{EventFilter, Params, path::ResourcePath},
+        params::{EventFilter, PageLimit, Params, QueryFilter, path::ResourcePath},
         wire,
     },
     auth::gate::{Caller, RequestNamespace},
@@ -79,18 +79,20 @@ struct Involved {
     uid: String,
 }
 
+pub(crate) type EventParams = (QueryFilter, EventFilter, PageLimit);
+
 /// `GET …/events`
 pub(crate) async fn list_events(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: filter, warnings }: Params<EventFilter>,
+    Params { given: (QueryFilter { query }, filter, limit), warnings }: Params<EventParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let EventFilter { query, kind, reason, object, name, .. } = &filter;
+    let EventFilter { kind, reason, object, name, .. } = &filter;
     let wanted =
         |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(is));
-    let mut names = match query {
+    let mut names = match &query {
         Some(name) => vec![name.clone()],
         // There are events of queries only.
         None if !wanted(object, QUERY) => Vec::new(),
@@ -109,8 +111,8 @@ pub(crate) async fn list_events(
         events.sort_by(|left, right| right.last_timestamp.cmp(&left.last_timestamp));
     }
     let total = events.len() as u64;
-    let earlier = filter.earlier();
-    let items: Vec<_> = events.into_iter().skip(earlier).take(filter.limit()).collect();
+    let earlier = filter.earlier(limit.get());
+    let items: Vec<_> = events.into_iter().skip(earlier).take(limit.get()).collect();
     let remaining_item_count = Some(total.saturating_sub(earlier.saturating_add(items.len()) as u64));
     let list = wire::List { count: items.len(), total, items, continue_token: None, remaining_item_count };
     Ok(with_warnings(Json(list), &warnings))

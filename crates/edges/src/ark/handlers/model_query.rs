@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::{extract::State, response::Response};
 use bosun_core::{Status, query::TargetKind};
 use bosun_engine::{Input, Snapshot, Submission};
+use bosun_reading::{Field, FieldTable};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,19 +26,15 @@ use crate::{
         answer::Json,
         error::{ApiError, Code},
         extract::JsonBody,
-        json::{BodyField, FieldTable, Object, RequestFindings},
+        report::RequestReport,
         trace::Trace,
         warning::with_warnings,
     },
 };
 
 /// The body of the request.
-pub(crate) const FIELDS: FieldTable = &[
-    BodyField { name: "prompt", schema: || json!({"type": "string", "minLength": 1}) },
-    TEMPERATURE,
-    MAX_TOKENS,
-    WAIT,
-];
+pub(crate) const FIELDS: FieldTable =
+    &[Field::new("prompt", || json!({"type": "string", "minLength": 1})), TEMPERATURE, MAX_TOKENS, WAIT];
 
 /// What the model answered.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -78,19 +75,20 @@ fn read(
     params: Params<WaitTime>,
     body: Value,
 ) -> Result<(Submission, Option<Duration>), ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidRequest, params.warnings);
-    let mut fields = Object::body(body)?.with_fields(FIELDS);
+    let report = RequestReport::new(Code::InvalidRequest, params.warnings);
+    let fields = report.body(body)?.with_table(FIELDS);
     let missing = !fields.has("prompt");
-    let prompt = fields.text("prompt", &mut findings);
+    let prompt = fields.text("prompt");
     if missing {
-        findings.fault("prompt", "missing", "is missing: what should the model answer?");
+        fields.reject("prompt", "missing", "is missing: what should the model answer?");
     } else if prompt.as_deref().is_some_and(|prompt| prompt.trim().is_empty()) {
-        findings.fault("prompt", "empty", "must not be empty");
+        fields.reject("prompt", "empty", "must not be empty");
     }
-    let model_options = fields::read_model_options(&mut fields, &mut findings);
-    let wait = fields::read_body_wait(&mut fields, &mut findings);
-    fields.finish(&mut findings);
-    let warnings = findings.conclude()?;
+    let model_options = fields::read_model_options(&fields);
+    let wait = fields::read_body_wait(&fields);
+    fields.finish();
+    drop(fields);
+    let warnings = report.conclude()?;
     let submission = Submission {
         options: model_options,
         warnings,

@@ -19,7 +19,7 @@ use crate::{
         answer::Json,
         error::{ApiError, Code},
         extract::JsonBody,
-        json::{Object, RequestFindings},
+        report::RequestReport,
         warning::with_warnings,
     },
 };
@@ -61,25 +61,25 @@ pub(crate) async fn create_namespace(
 }
 
 fn read(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidRequest, Vec::new());
-    let mut fields = Object::body(body)?;
-    if let Some(metadata) = fields.object("metadata", &mut findings) {
-        fields.absorb(metadata, &mut findings);
+    let report = RequestReport::new(Code::InvalidRequest, Vec::new());
+    let mut fields = report.body(body)?;
+    if let Some(metadata) = fields.fields("metadata") {
+        fields.absorb(metadata);
     }
-    let path = fields.path_of("name");
-    let name = match fields.text("name", &mut findings).map(|name| name.parse::<bosun_core::Namespace>()) {
+    let name = match fields.text("name").map(|name| name.parse::<bosun_core::Namespace>()) {
         Some(Ok(name)) => Some(name),
         Some(Err(error)) => {
-            findings.fault(path, "invalid_name", error.to_string());
+            fields.reject("name", "invalid_name", error.to_string());
             None
         }
         None => {
-            findings.fault(path, "missing", "must be the name of a namespace");
+            fields.reject("name", "missing", "must be the name of a namespace");
             None
         }
     };
-    fields.finish(&mut findings);
-    let warnings = findings.conclude()?;
+    fields.finish();
+    drop(fields);
+    let warnings = report.conclude()?;
     // Without a name there was a fault.
     let name = name.ok_or_else(crate::http::error::internal)?;
     Ok((name, warnings))

@@ -9,6 +9,7 @@ use axum::{
 };
 use bosun_core::{ceiling::REASON_BYTES, query::View};
 use bosun_engine::{Snapshot, Submitted, store::QueryPage};
+use bosun_reading::{Field, FieldTable};
 use serde_json::{Value, json};
 
 use super::namespaces;
@@ -36,7 +37,7 @@ use crate::{
         answer::Json,
         error::{ApiError, Code},
         extract::{JsonBody, OptionalJson},
-        json::{BodyField, FieldTable, Object, RequestFindings},
+        report::{BodyFields, RequestReport},
         trace::Trace,
         warning::with_warnings,
     },
@@ -45,7 +46,7 @@ use crate::{
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The body of a cancellation.
-pub(crate) const CANCEL: FieldTable = &[BodyField { name: "reason", schema: || json!({"type": "string"}) }];
+pub(crate) const CANCEL: FieldTable = &[Field::new("reason", || json!({"type": "string"}))];
 /// The body of a continuation.
 pub(crate) const CONTINUE: FieldTable = &[WAIT];
 
@@ -229,10 +230,10 @@ fn mark_replayed(response: &mut Response, replayed: bool) {
 
 /// `{reason}` of a cancellation; the body is optional.
 fn read_reason(warnings: Vec<String>, body: Option<Value>) -> Result<(Option<String>, Vec<String>), ApiError> {
-    read_optional(CANCEL, warnings, body, |fields, findings| {
-        let (reason, path) = (fields.text("reason", findings), fields.path_of("reason"));
+    read_optional(CANCEL, warnings, body, |fields| {
+        let reason = fields.text("reason");
         if reason.as_ref().is_some_and(|reason| reason.len() > REASON_BYTES) {
-            findings.fault(path, "too_large", format!("has more than {REASON_BYTES} bytes"));
+            fields.reject("reason", "too_large", format!("has more than {REASON_BYTES} bytes"));
         }
         reason
     })
@@ -247,12 +248,13 @@ fn read_optional<T>(
     known: FieldTable,
     warnings: Vec<String>,
     body: Option<Value>,
-    read: impl FnOnce(&mut Object, &mut RequestFindings) -> Option<T>,
+    read: impl FnOnce(&BodyFields<'_>) -> Option<T>,
 ) -> Result<(Option<T>, Vec<String>), ApiError> {
     let Some(body) = body else { return Ok((None, warnings)) };
-    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
-    let mut fields = Object::body(body)?.with_fields(known);
-    let value = read(&mut fields, &mut findings);
-    fields.finish(&mut findings);
-    Ok((value, findings.conclude()?))
+    let report = RequestReport::new(Code::InvalidRequest, warnings);
+    let fields = report.body(body)?.with_table(known);
+    let value = read(&fields);
+    fields.finish();
+    drop(fields);
+    Ok((value, report.conclude()?))
 }

@@ -1,17 +1,11 @@
 //! Which events of queries are listed.
 
-use bosun_core::QueryName;
 use serde_json::json;
 
-use super::{
-    ParamGroup, QueryParameter, name_schema, non_empty,
-    paging::{LIMIT, limit_or_default, limit_schema, read_limit},
-    text_schema,
-};
+use super::{ParamGroup, QueryParameter, non_empty, text_schema};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventFilter {
-    pub(crate) query: Option<QueryName>,
     /// `Normal` or `Warning`.
     pub(crate) kind: Option<String>,
     pub(crate) reason: Option<String>,
@@ -19,22 +13,12 @@ pub(crate) struct EventFilter {
     pub(crate) object: Option<String>,
     /// A part of its name.
     pub(crate) name: Option<String>,
-    limit: Option<usize>,
     /// Which page; the first is 1.
     page: Option<usize>,
 }
 
 impl ParamGroup for EventFilter {
     const QUERY: &'static [QueryParameter<Self>] = &[
-        QueryParameter {
-            names: &["query"],
-            description: "Only events of this query",
-            schema: name_schema,
-            read: |this, value, _| {
-                this.query = Some(value.parse().map_err(|_| "the name of a query")?);
-                Ok(())
-            },
-        },
         QueryParameter {
             names: &["type"],
             description: "Only events of this type",
@@ -72,15 +56,6 @@ impl ParamGroup for EventFilter {
             },
         },
         QueryParameter {
-            names: &["limit"],
-            description: LIMIT,
-            schema: limit_schema,
-            read: |this, value, _| {
-                this.limit = Some(read_limit(value)?);
-                Ok(())
-            },
-        },
-        QueryParameter {
             names: &["page"],
             description: "Which page; the first is 1",
             schema: || json!({"type": "integer", "minimum": 1}),
@@ -94,12 +69,8 @@ impl ParamGroup for EventFilter {
 }
 
 impl EventFilter {
-    pub(crate) fn limit(&self) -> usize {
-        limit_or_default(self.limit)
-    }
-
-    /// How many events are on earlier pages.
-    pub(crate) fn earlier(&self) -> usize {
-        (self.page.unwrap_or(1) - 1).saturating_mul(self.limit())
+    /// How many events are on earlier pages, of which each has `limit`.
+    pub(crate) fn earlier(&self, limit: usize) -> usize {
+        (self.page.unwrap_or(1) - 1).saturating_mul(limit)
     }
 }

@@ -4,16 +4,12 @@
 
 use std::time::Duration;
 
-use bosun_core::{QueryName, Timestamp, audit::Action, duration, usage::Hour};
+use bosun_core::{Timestamp, audit::Action, duration, usage::Hour};
 use bosun_engine::store::RecordSearch;
+use bosun_reading::table::DURATION;
 use serde_json::{Value, json};
 
-use super::{
-    Expected, ParamGroup, QueryParameter, name_schema,
-    paging::{LIMIT, limit_or_default, limit_schema, read_limit},
-    text_schema,
-};
-use crate::ark::reading::fields::DURATION;
+use super::{Expected, PageLimit, ParamGroup, QueryFilter, QueryParameter, text_schema};
 
 /// How far back usage is counted by default.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
@@ -59,12 +55,10 @@ impl PointInTime {
 pub(crate) struct AuditFilter {
     actor: Option<String>,
     tool: Option<String>,
-    query: Option<QueryName>,
     action: Option<Action>,
     from: Option<PointInTime>,
     to: Option<PointInTime>,
     cursor: Option<u64>,
-    limit: Option<usize>,
 }
 
 impl ParamGroup for AuditFilter {
@@ -84,15 +78,6 @@ impl ParamGroup for AuditFilter {
             schema: text_schema,
             read: |this, value, _| {
                 this.tool = Some(value.to_owned());
-                Ok(())
-            },
-        },
-        QueryParameter {
-            names: &["query"],
-            description: "Only what concerns this query",
-            schema: name_schema,
-            read: |this, value, _| {
-                this.query = Some(value.parse().map_err(|_| "the name of a query")?);
                 Ok(())
             },
         },
@@ -132,29 +117,20 @@ impl ParamGroup for AuditFilter {
                 Ok(())
             },
         },
-        QueryParameter {
-            names: &["limit"],
-            description: LIMIT,
-            schema: limit_schema,
-            read: |this, value, _| {
-                this.limit = Some(read_limit(value)?);
-                Ok(())
-            },
-        },
     ];
 }
 
 impl AuditFilter {
-    pub(crate) fn search(&self, now: Timestamp) -> RecordSearch {
+    pub(crate) fn search(&self, of: &QueryFilter, limit: PageLimit, now: Timestamp) -> RecordSearch {
         RecordSearch {
             actor: self.actor.clone(),
             tool: self.tool.clone(),
-            query: self.query.clone(),
+            query: of.query.clone(),
             action: self.action,
             from: self.from.map(|time| time.at(now)),
             to: self.to.map(|time| time.at(now)),
             before: self.cursor,
-            limit: limit_or_default(self.limit),
+            limit: limit.get(),
         }
     }
 }

@@ -22,6 +22,10 @@ use axum::{
     extract::{FromRequestParts, Query},
     http::{HeaderMap, HeaderValue, request::Parts},
 };
+use bosun_reading::{
+    Report,
+    table::{flag_schema, text_schema},
+};
 use serde_json::{Value, json};
 
 pub(crate) use self::{
@@ -29,7 +33,7 @@ pub(crate) use self::{
     event_filter::EventFilter,
     idempotency::IdempotencyKey,
     lookup::{AuditFilter, UsageFilter},
-    paging::{KubernetesToken, NameToken, Paging, QueryToken, StateFilter},
+    paging::{KubernetesToken, NameToken, PageLimit, Paging, QueryFilter, QueryToken, StateFilter},
     range::{ByteRange, LastEventId},
     result::ResultOptions,
     view::{Streaming, ViewChoice},
@@ -39,7 +43,7 @@ use crate::{
     auth::gate::Caller,
     http::{
         error::{ApiError, Code, clip},
-        json::RequestFindings,
+        report::RequestReport,
     },
 };
 
@@ -52,7 +56,7 @@ pub(crate) struct QueryParameter<G> {
     names: &'static [&'static str],
     description: &'static str,
     schema: fn() -> Value,
-    read: fn(&mut G, &str, &mut RequestFindings) -> Result<(), Expected>,
+    read: fn(&mut G, &str, &Report) -> Result<(), Expected>,
 }
 
 /// One header, likewise. Its fault is a whole message.
@@ -69,37 +73,37 @@ pub(crate) trait ParamGroup: Default + Send + 'static {
     const HEADERS: &'static [HeaderParameter<Self>] = &[];
 
     /// Looks at all of them together, when each has been read.
-    fn finish(&mut self, _: &HeaderMap, _: &mut RequestFindings) {}
+    fn finish(&mut self, _: &HeaderMap, _: &Report) {}
 }
 
 /// The parameters of a route: a group, or several.
 pub(crate) trait ParamGroups: Default + Send + 'static {
     /// Reads a parameter of the query string; `false` if none has this name.
-    fn read(&mut self, name: &str, value: &str, findings: &mut RequestFindings) -> bool;
+    fn read(&mut self, name: &str, value: &str, report: &Report) -> bool;
 
-    fn finish(&mut self, headers: &HeaderMap, findings: &mut RequestFindings);
+    fn finish(&mut self, headers: &HeaderMap, report: &Report);
 
     /// The parameters as OpenAPI describes them.
     fn describe() -> Vec<Value>;
 }
 
 impl<G: ParamGroup> ParamGroups for G {
-    fn read(&mut self, name: &str, value: &str, findings: &mut RequestFindings) -> bool {
+    fn read(&mut self, name: &str, value: &str, report: &Report) -> bool {
         let Some(parameter) = G::QUERY.iter().find(|parameter| parameter.names.contains(&name)) else { return false };
-        if let Err(expected) = (parameter.read)(self, value, findings) {
-            findings.fault(clip(name), "invalid", format!("`{}` is not {expected}", clip(value)));
+        if let Err(expected) = (parameter.read)(self, value, report) {
+            report.fault(clip(name), "invalid", format!("`{}` is not {expected}", clip(value)));
         }
         true
     }
 
-    fn finish(&mut self, headers: &HeaderMap, findings: &mut RequestFindings) {
+    fn finish(&mut self, headers: &HeaderMap, report: &Report) {
         for header in G::HEADERS {
             let read = headers.get(header.name).map(|value| (header.read)(self, value));
             if let Some(Err(message)) = read {
-                findings.fault(header.name, "invalid", message);
+                report.fault(header.name, "invalid", message);
             }
         }
-        ParamGroup::finish(self, headers, findings);
+        ParamGroup::finish(self, headers, report);
     }
 
     fn describe() -> Vec<Value> {
@@ -118,15 +122,15 @@ impl<G: ParamGroup> ParamGroups for G {
 macro_rules! groups {
     ($($group:ident $field:tt),*) => {
         impl<$($group: ParamGroup),*> ParamGroups for ($($group,)*) {
-            fn read(&mut self, _name: &str, _value: &str, _findings: &mut RequestFindings) -> bool {
-                $(if ParamGroups::read(&mut self.$field, _name, _value, _findings) {
+            fn read(&mut self, _name: &str, _value: &str, _report: &Report) -> bool {
+                $(if ParamGroups::read(&mut self.$field, _name, _value, _report) {
                     return true;
                 })*
                 false
             }
 
-            fn finish(&mut self, _headers: &HeaderMap, _findings: &mut RequestFindings) {
-                $(ParamGroups::finish(&mut self.$field, _headers, _findings);)*
+            fn finish(&mut self, _headers: &HeaderMap, _report: &Report) {
+                $(ParamGroups::finish(&mut self.$field, _headers, _report);)*
             }
 
             fn describe() -> Vec<Value> {
@@ -137,11 +141,11 @@ macro_rules! groups {
 }
 
 impl ParamGroups for () {
-    fn read(&mut self, _: &str, _: &str, _: &mut RequestFindings) -> bool {
+    fn read(&mut self, _: &str, _: &str, _: &Report) -> bool {
         false
     }
 
-    fn finish(&mut self, _: &HeaderMap, _: &mut RequestFindings) {}
+    fn finish(&mut self, _: &HeaderMap, _: &Report) {}
 
     fn describe() -> Vec<Value> {
         Vec::new()
@@ -176,24 +180,24 @@ fn read<G: ParamGroups>(
     headers: &HeaderMap,
     warning: Option<&str>,
 ) -> Result<Params<G>, ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidParameter, Vec::new());
+    let report = RequestReport::new(Code::InvalidParameter, Vec::new());
     if let Some(warning) = warning {
-        findings.warn(warning);
+        report.note(warning);
     }
     let mut given = G::default();
     let mut seen: Vec<&str> = Vec::new();
     for (name, value) in query {
         if seen.contains(&name.as_str()) {
-            findings.fault(clip(name), "invalid", "appears twice");
+            report.fault(clip(name), "invalid", "appears twice");
         }
         seen.push(name);
         // The gate has read the namespace.
-        if name != "namespace" && !given.read(name, value, &mut findings) {
-            findings.warn(format!("unknown parameter `{}` was ignored", clip(name)));
+        if name != "namespace" && !given.read(name, value, &report) {
+            report.note(format!("unknown parameter `{}` was ignored", clip(name)));
         }
     }
-    given.finish(headers, &mut findings);
-    Ok(Params { given, warnings: findings.conclude()? })
+    given.finish(headers, &report);
+    Ok(Params { given, warnings: report.conclude()? })
 }
 
 /// A text, unless it is empty.
@@ -207,14 +211,6 @@ fn flag(value: &str) -> Result<bool, Expected> {
         "false" | "0" => Ok(false),
         _ => Err("true or false".into()),
     }
-}
-
-fn text_schema() -> Value {
-    json!({"type": "string"})
-}
-
-fn flag_schema() -> Value {
-    json!({"type": "boolean"})
 }
 
 /// The name of a query, or of another resource that Kubernetes has.

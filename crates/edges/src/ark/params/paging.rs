@@ -1,11 +1,11 @@
-//! Pages of a list: how long they are, where one begins, and the state of queries in it.
+//! Pages of a list: how long they are, where one begins, and the state or the name of the queries in it.
 
 use std::marker::PhantomData;
 
-use bosun_core::{QueryUid, Status, ceiling};
+use bosun_core::{QueryName, QueryUid, Status, ceiling};
 use serde_json::{Value, json};
 
-use super::{Expected, ParamGroup, QueryParameter};
+use super::{Expected, ParamGroup, QueryParameter, name_schema};
 use crate::http::error::{ApiError, Code, clip};
 
 const DEFAULT_LIMIT: usize = 100;
@@ -102,22 +102,60 @@ impl<T> Paging<T> {
     }
 }
 
-pub(super) const LIMIT: &str = "The number of entries on one page";
+const LIMIT: &str = "The number of entries on one page";
 
-pub(super) fn limit_schema() -> Value {
+fn limit_schema() -> Value {
     json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT})
 }
 
-pub(super) fn read_limit(value: &str) -> Result<usize, Expected> {
+fn read_limit(value: &str) -> Result<usize, Expected> {
     match value.parse() {
         Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
         _ => Err(format!("a number from 1 to {MAX_LIMIT}").into()),
     }
 }
 
-/// The length of a page where the client does not say.
-pub(super) fn limit_or_default(limit: Option<usize>) -> usize {
-    limit.unwrap_or(DEFAULT_LIMIT)
+/// `limit` of a list that another parameter continues
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PageLimit {
+    limit: Option<usize>,
+}
+
+impl ParamGroup for PageLimit {
+    const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
+        names: &["limit"],
+        description: LIMIT,
+        schema: limit_schema,
+        read: |this, value, _| {
+            this.limit = Some(read_limit(value)?);
+            Ok(())
+        },
+    }];
+}
+
+impl PageLimit {
+    /// How long a page is.
+    pub(crate) fn get(self) -> usize {
+        self.limit.unwrap_or(DEFAULT_LIMIT)
+    }
+}
+
+/// `query`
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueryFilter {
+    pub(crate) query: Option<QueryName>,
+}
+
+impl ParamGroup for QueryFilter {
+    const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
+        names: &["query"],
+        description: "Only what concerns this query",
+        schema: name_schema,
+        read: |this, value, _| {
+            this.query = Some(value.parse().map_err(|_| "the name of a query")?);
+            Ok(())
+        },
+    }];
 }
 
 /// `state`

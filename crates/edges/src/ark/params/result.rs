@@ -2,13 +2,11 @@
 
 use axum::http::HeaderMap;
 use bosun_core::{Content, Outcome};
+use bosun_reading::Report;
 use serde_json::Value;
 
 use super::{ParamGroup, QueryParameter, flag, flag_schema, non_empty, text_schema};
-use crate::{
-    ark::results::delivery::{DEFAULT_FAILURE, NO_REASON},
-    http::json::RequestFindings,
-};
+use crate::ark::results::delivery::{DEFAULT_FAILURE, NO_REASON};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResultOptions {
@@ -59,9 +57,9 @@ impl ParamGroup for ResultOptions {
         },
     ];
 
-    fn finish(&mut self, _: &HeaderMap, findings: &mut RequestFindings) {
+    fn finish(&mut self, _: &HeaderMap, report: &Report) {
         if self.success == Some(true) && self.is_failure() {
-            findings.fault("success", "invalid", "is true, and there is an `error`");
+            report.fault("success", "invalid", "is true, and there is an `error`");
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use axum::http::{HeaderMap, header};
 use bosun_core::query::View;
+use bosun_reading::Report;
 use serde_json::json;
 
 use super::{ParamGroup, QueryParameter, flag, flag_schema};
-use crate::http::json::RequestFindings;
 
 /// `view`
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ impl ParamGroup for Streaming {
         },
     }];
 
-    fn finish(&mut self, headers: &HeaderMap, _: &mut RequestFindings) {
+    fn finish(&mut self, headers: &HeaderMap, _: &Report) {
         self.stream = self.stream.or_else(|| accepts_only_events(headers).then_some(true));
     }
 }

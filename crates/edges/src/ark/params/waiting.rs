@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bosun_core::{ceiling, duration};
+use bosun_reading::{Report, table::DURATION};
 use serde_json::{Value, json};
 
 use super::{ParamGroup, QueryParameter};
-use crate::{ark::reading::fields::DURATION, http::json::RequestFindings};
 
 /// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
 pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
@@ -25,9 +25,9 @@ impl ParamGroup for WaitTime {
         names: &["wait"],
         description: "How long to hold the answer back",
         schema: || json!({"type": "string", "pattern": format!("^(true|false|0|0s|[1-9][0-9]*|{DURATION})$")}),
-        read: |this, value, findings| {
+        read: |this, value, report| {
             let wait = read_wait(&Value::from(value)).ok_or("true, false or a duration such as `20s`")?;
-            this.wait = Some(clamp_wait(wait, findings));
+            this.wait = Some(clamp_wait(wait, report));
             Ok(())
         },
     }];
@@ -55,9 +55,9 @@ pub(crate) fn read_wait(value: &Value) -> Option<Duration> {
     }
 }
 
-pub(crate) fn clamp_wait(wait: Duration, findings: &mut RequestFindings) -> Duration {
+pub(crate) fn clamp_wait(wait: Duration, report: &Report) -> Duration {
     if wait > MAX_WAIT {
-        findings.warn(format!(
+        report.note(format!(
             "`wait` of {} was shortened to {}, the longest that is served",
             duration::format(wait),
             duration::format(MAX_WAIT)

@@ -5,10 +5,7 @@ use bosun_engine::AskedConversation;
 use serde_json::{Value, json};
 
 use super::reference;
-use crate::http::{
-    error::clip,
-    json::{Object, RequestFindings},
-};
+use crate::http::{error::clip, report::BodyFields};
 
 /// How long the name of a conversation may be, in bytes.
 const LONGEST_ID: usize = bosun_core::ceiling::CONVERSATION_ID_BYTES;
@@ -26,17 +23,16 @@ pub(crate) struct Joined {
 }
 
 /// Reads `memory`, `sessionId`, `conversationId` and `conversationPolicy`.
-pub(crate) fn join(fields: &mut Object, namespace: &Namespace, findings: &mut RequestFindings) -> Joined {
-    let memory = read_memory(fields, namespace, findings);
-    let session = read_id(fields, "sessionId", findings);
-    let conversation = read_id(fields, "conversationId", findings);
-    let path = fields.path_of("conversationPolicy");
-    let alone = match fields.text("conversationPolicy", findings).as_deref() {
+pub(crate) fn join(fields: &BodyFields<'_>, namespace: &Namespace) -> Joined {
+    let memory = reference::read("memories", fields, "memory", namespace);
+    let session = read_id(fields, "sessionId");
+    let conversation = read_id(fields, "conversationId");
+    let alone = match fields.text("conversationPolicy").as_deref() {
         None | Some("allow") => false,
         Some("reject") => true,
         Some(other) => {
             let message = format!("must be `allow` or `reject`, not `{}`", clip(other));
-            findings.fault(path, "unknown_policy", message);
+            fields.reject("conversationPolicy", "unknown_policy", message);
             false
         }
     };
@@ -46,17 +42,11 @@ pub(crate) fn join(fields: &mut Object, namespace: &Namespace, findings: &mut Re
     }
 }
 
-fn read_memory(fields: &mut Object, namespace: &Namespace, findings: &mut RequestFindings) -> Option<String> {
-    let path = fields.path_of("memory");
-    reference::read("memories", path, fields.take("memory")?, namespace, findings)
-}
-
-fn read_id(fields: &mut Object, name: &str, findings: &mut RequestFindings) -> Option<String> {
-    let path = fields.path_of(name);
-    let id = fields.text(name, findings).filter(|id| !id.is_empty())?;
+fn read_id(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+    let id = fields.text(name).filter(|id| !id.is_empty())?;
     if id.len() > LONGEST_ID || id.chars().any(char::is_control) {
         let message = format!("must have at most {LONGEST_ID} bytes and no control characters");
-        findings.fault(path, "invalid_id", message);
+        fields.reject(name, "invalid_id", message);
         return None;
     }
     Some(id)

@@ -9,26 +9,22 @@ use bosun_core::{
     tool::ConfigRef,
 };
 use bosun_engine::{Input, parameters::QueryParameter};
+use bosun_reading::{
+    FaultClass, Field, FieldTable,
+    table::{flag_schema, object_schema, text_schema},
+};
 use serde_json::{Value, json};
 
-use super::fields::{flag_schema, object_schema, text_schema};
-use crate::http::{
-    error::{Code, clip},
-    json::{BodyField, FieldTable, Object, RequestFindings, kind_of},
-};
+use crate::http::{error::clip, report::BodyFields};
 
 const PARAMETER: FieldTable = &[
-    BodyField { name: "name", schema: || json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}) },
-    BodyField { name: "value", schema: text_schema },
-    BodyField { name: "valueFrom", schema: || object_schema(VALUE_FROM, &["configMapKeyRef"]) },
+    Field::new("name", || json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})),
+    Field::new("value", text_schema),
+    Field::new("valueFrom", || object_schema(VALUE_FROM, &["configMapKeyRef"])),
 ];
-const VALUE_FROM: FieldTable =
-    &[BodyField { name: "configMapKeyRef", schema: || object_schema(CONFIG_MAP_KEY, &["name", "key"]) }];
-const CONFIG_MAP_KEY: FieldTable = &[
-    BodyField { name: "name", schema: text_schema },
-    BodyField { name: "key", schema: text_schema },
-    BodyField { name: "optional", schema: flag_schema },
-];
+const VALUE_FROM: FieldTable = &[Field::new("configMapKeyRef", || object_schema(CONFIG_MAP_KEY, &["name", "key"]))];
+const CONFIG_MAP_KEY: FieldTable =
+    &[Field::new("name", text_schema), Field::new("key", text_schema), Field::new("optional", flag_schema)];
 
 /// An input, described.
 pub(crate) fn schema() -> Value {
@@ -53,49 +49,45 @@ pub(crate) fn parameter_schema() -> Value {
     schema
 }
 
-pub(crate) fn read(fields: &mut Object, findings: &mut RequestFindings) -> Option<Input> {
-    let path = fields.path_of("type");
-    let kind = fields.text("type", findings);
-    let is_conversation = match kind.as_deref() {
+pub(crate) fn read(fields: &BodyFields<'_>) -> Option<Input> {
+    let is_conversation = match fields.text("type").as_deref() {
         None | Some("user") => false,
         Some("messages") => true,
         Some(other) => {
             let message = format!("must be `user` or `messages`, not `{}`", clip(other));
-            findings.fault(path, "unknown_type", message);
+            fields.reject("type", "unknown_type", message);
             false
         }
     };
-    let path = fields.path_of("input");
     if !fields.has("input") {
-        findings.fault(path, "missing", "is missing: what should the agent do?");
+        fields.reject("input", "missing", "is missing: what should the agent do?");
         return None;
     }
-    if is_conversation { read_messages(fields, findings) } else { read_text(fields, findings) }
+    if is_conversation { read_messages(fields) } else { read_text(fields) }
 }
 
-fn read_text(fields: &mut Object, findings: &mut RequestFindings) -> Option<Input> {
-    let path = fields.path_of("input");
-    let input = fields.text("input", findings)?;
+fn read_text(fields: &BodyFields<'_>) -> Option<Input> {
+    let input = fields.text("input")?;
     if input.trim().is_empty() {
-        findings.fault(path, "empty", "must not be empty");
+        fields.reject("input", "empty", "must not be empty");
     }
     Some(Input::Text(input))
 }
 
-fn read_messages(fields: &mut Object, findings: &mut RequestFindings) -> Option<Input> {
-    let path = fields.path_of("input");
-    let items = fields.list("input", findings)?;
-    match message::read(&items) {
+fn read_messages(fields: &BodyFields<'_>) -> Option<Input> {
+    let report = fields.report();
+    match message::read(&fields.items("input")?) {
         Ok(read) => {
-            read.warnings.into_iter().for_each(|warning| findings.warn(warning));
-            findings.omit_warnings(read.warnings_omitted);
+            read.warnings.into_iter().for_each(|warning| report.note(warning));
+            report.omit_warnings(read.warnings_omitted);
             Some(Input::Messages(read.messages))
         }
         Err(MessageFaults { faults, omitted }) => {
-            findings.omit(omitted);
+            report.omit(omitted);
+            let path = fields.path_of("input");
             for fault in faults {
-                let class = if fault.unsupported { Code::UnsupportedField } else { Code::InvalidRequest };
-                findings.refuse(class, below(&path, &fault.path), fault.code, fault.message);
+                let class = if fault.unsupported { FaultClass::Unserved } else { FaultClass::Malformed };
+                report.refuse(class, below(path.as_str(), &fault.path), fault.code, fault.message);
             }
             None
         }
@@ -103,52 +95,49 @@ fn read_messages(fields: &mut Object, findings: &mut RequestFindings) -> Option<
 }
 
 /// The parameters of the templates: the input, and the agent's prompt.
-pub(crate) fn read_parameters(fields: &mut Object, findings: &mut RequestFindings) -> BTreeMap<String, QueryParameter> {
-    let path = fields.path_of("parameters");
+pub(crate) fn read_parameters(fields: &BodyFields<'_>) -> BTreeMap<String, QueryParameter> {
     let mut read = BTreeMap::new();
-    let items = fields.list("parameters", findings).unwrap_or_default();
-    findings.each(&path, items, |findings, place, item| {
-        let Some(parameter) = Object::at(place, item, findings) else { return };
-        let mut parameter = parameter.with_fields(PARAMETER);
-        if let Some((name, value)) = read_parameter(&mut parameter, findings)
+    fields.each_object("parameters", |parameter| {
+        let parameter = parameter.with_table(PARAMETER);
+        if let Some((name, value)) = read_parameter(&parameter)
             && read.insert(name.clone(), value).is_some()
         {
-            let path = parameter.path_of("name");
-            findings.fault(path, "duplicate_name", format!("`{}` appears twice", clip(&name)));
+            parameter.reject("name", "duplicate_name", format!("`{}` appears twice", clip(&name)));
         }
-        parameter.finish(findings);
+        parameter.finish();
     });
     read
 }
 
-fn read_parameter(parameter: &mut Object, findings: &mut RequestFindings) -> Option<(String, QueryParameter)> {
-    let (missing, path) = (!parameter.has("name"), parameter.path_of("name"));
-    let name = parameter.text("name", findings);
-    if missing {
-        findings.fault(path, "missing", "is missing");
-    } else if name.as_deref().is_some_and(|name| !template::is_name(name)) {
-        findings.fault(path, "invalid_name", "must be letters, digits and `_`, and not begin with a digit");
+fn read_parameter(parameter: &BodyFields<'_>) -> Option<(String, QueryParameter)> {
+    let name = required(parameter, "name");
+    if name.as_deref().is_some_and(|name| !template::is_name(name)) {
+        let message = "must be letters, digits and `_`, and not begin with a digit";
+        parameter.reject("name", "invalid_name", message);
     }
-    let path = parameter.path_of("value");
-    let reference = parameter.object("valueFrom", findings);
-    let value = match (parameter.take("value"), reference) {
-        (Some(Value::String(value)), None) => Some(QueryParameter::Value(value)),
-        (None, Some(reference)) => read_reference(reference, findings).map(QueryParameter::ConfigMap),
+    let reference = parameter.fields("valueFrom");
+    let value = match (parameter.get("value"), reference) {
         (Some(_), Some(reference)) => {
-            findings.fault(path, "value_twice", "is given beside `valueFrom`: leave one of them out");
-            read_reference(reference, findings);
+            parameter.reject("value", "value_twice", "is given beside `valueFrom`: leave one of them out");
+            read_reference(reference);
             None
         }
-        (Some(other), None) => {
-            findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(&other)));
-            None
-        }
+        (Some(value), None) => parameter.text_of(value, "value").map(QueryParameter::Value),
+        (None, Some(reference)) => read_reference(reference).map(QueryParameter::ConfigMap),
         (None, None) => {
-            findings.fault(path, "missing", "is missing");
+            parameter.reject("value", "missing", "is missing");
             None
         }
     };
     Some((name?, value?))
+}
+
+/// A text that must be there.
+fn required(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+    if !fields.has(name) {
+        fields.reject(name, "missing", "is missing");
+    }
+    fields.text(name)
 }
 
 /// Sources of ARK's that a query's parameter cannot come from, and why.
@@ -162,31 +151,25 @@ const UNSERVED: &[(&str, &str)] = &[
 ];
 
 /// Where a value is kept: in a config map of the query's namespace, and nowhere else.
-fn read_reference(from: Object, findings: &mut RequestFindings) -> Option<ConfigRef> {
-    let mut from = from.with_fields(VALUE_FROM);
+fn read_reference(from: BodyFields<'_>) -> Option<ConfigRef> {
+    let from = from.with_table(VALUE_FROM);
     let mut refused = false;
     for (kind, why) in UNSERVED {
-        let path = from.path_of(kind);
         if from.discard(kind).is_some_and(|value| !value.is_null()) {
-            findings.refuse(Code::UnsupportedField, path, "unsupported_field", *why);
+            from.refuse(FaultClass::Unserved, kind, "unsupported_field", *why);
             refused = true;
         }
     }
-    let path = from.path_of("configMapKeyRef");
-    let (is_missing, reference) = (!from.has("configMapKeyRef"), from.object("configMapKeyRef", findings));
-    from.finish(findings);
+    let is_missing = !from.has("configMapKeyRef");
+    let reference = from.fields("configMapKeyRef");
+    from.finish();
     if is_missing && !refused {
-        findings.fault(path, "missing", "is missing: a parameter's `valueFrom` is a `configMapKeyRef{name, key}`");
+        let message = "is missing: a parameter's `valueFrom` is a `configMapKeyRef{name, key}`";
+        from.reject("configMapKeyRef", "missing", message);
     }
-    let mut reference = reference?.with_fields(CONFIG_MAP_KEY);
-    let mut required = |field: &str| {
-        if !reference.has(field) {
-            findings.fault(reference.path_of(field), "missing", "is missing");
-        }
-        reference.text(field, findings)
-    };
-    let (name, key) = (required("name"), required("key"));
-    let optional = reference.flag("optional", findings).unwrap_or_default();
-    reference.finish(findings);
+    let reference = reference?.with_table(CONFIG_MAP_KEY);
+    let (name, key) = (required(&reference, "name"), required(&reference, "key"));
+    let optional = reference.bool("optional").unwrap_or_default();
+    reference.finish();
     Some(ConfigRef { name: name?, key: key?, optional }).filter(|_| !refused)
 }

@@ -11,14 +11,15 @@ use bosun_core::{
     query::{AskedLimits, ModelOptions, QueryLimits, TargetKind, View},
 };
 use bosun_engine::{Engine, Submission, store::RequestKey};
+use bosun_reading::{
+    FaultClass, Field, FieldTable, Path, Report,
+    table::{duration_schema, flag_schema, object_schema, text_schema, texts_schema},
+};
 use serde_json::{Value, json};
 
 use super::{
     conversation,
-    fields::{
-        self, WAIT, count_schema, duration_schema, flag_schema, object_schema, read_body_wait, read_count,
-        read_duration, text_schema, texts_schema,
-    },
+    fields::{self, WAIT, count_schema, read_body_wait, read_count, read_duration},
     input, reference,
     target::{self, QueryTarget},
     tools,
@@ -31,7 +32,7 @@ use crate::{
     auth::gate::{Caller, RequestNamespace},
     http::{
         error::{ApiError, Code, clip},
-        json::{BodyField, FieldTable, Object, RequestFindings},
+        report::{BodyFields, RequestReport},
     },
 };
 
@@ -48,52 +49,46 @@ pub(crate) type CreateParams = (WaitTime, Streaming, ViewChoice, IdempotencyKey)
 
 /// The body of a new query. Those of `spec` may be beside it or in it.
 pub(crate) const FIELDS: FieldTable = &[
-    BodyField { name: "apiVersion", schema: text_schema },
-    BodyField { name: "kind", schema: || json!({"const": "Query"}) },
-    BodyField { name: "metadata", schema: || object_schema(METADATA, &[]) },
-    BodyField {
-        name: "spec",
-        schema: || json!({"type": "object", "description": "The fields of a query, instead of beside it"}),
-    },
-    BodyField { name: "name", schema: name_schema },
-    BodyField { name: "type", schema: || json!({"enum": ["user", "messages"]}) },
-    BodyField { name: "input", schema: input::schema },
-    BodyField { name: "parameters", schema: || json!({"type": "array", "items": input::parameter_schema()}) },
-    BodyField { name: "target", schema: target::schema },
-    BodyField {
-        name: "targets",
-        schema: || json!({"type": "array", "items": target::schema(), "minItems": 1, "maxItems": 1}),
-    },
-    BodyField { name: "selector", schema: target::selector_schema },
-    BodyField { name: "modelRef", schema: reference::schema },
-    BodyField { name: "modelOptions", schema: || object_schema(fields::MODEL_OPTIONS, &[]) },
-    BodyField {
-        name: "outputSchema",
-        schema: || json!({"type": "object", "description": "JSON Schema of an object that the answer must be"}),
-    },
-    BodyField { name: "externalTools", schema: || json!({"type": "array", "items": tools::definition_schema()}) },
-    BodyField { name: "tools", schema: || json!({"type": "array", "items": tools::selected_schema()}) },
-    BodyField { name: "toolSource", schema: || json!({"enum": ["ark", "n8n", "hybrid"]}) },
-    BodyField { name: "toolFilter", schema: tools::filter_schema },
-    BodyField { name: "timeout", schema: duration_schema },
-    BodyField { name: "toolTimeout", schema: duration_schema },
-    BodyField { name: "externalTimeout", schema: duration_schema },
-    BodyField { name: "ttl", schema: duration_schema },
-    BodyField { name: "maxToolCalls", schema: count_schema },
-    BodyField { name: "maxTokens", schema: count_schema },
-    BodyField { name: "memory", schema: reference::schema },
-    BodyField { name: "sessionId", schema: conversation::id_schema },
-    BodyField { name: "conversationId", schema: conversation::id_schema },
-    BodyField { name: "conversationPolicy", schema: || json!({"enum": ["allow", "reject"]}) },
+    Field::new("apiVersion", text_schema),
+    Field::new("kind", || json!({"const": "Query"})),
+    Field::new("metadata", || object_schema(METADATA, &[])),
+    Field::new("spec", || json!({"type": "object", "description": "The fields of a query, instead of beside it"})),
+    Field::new("name", name_schema),
+    Field::new("type", || json!({"enum": ["user", "messages"]})),
+    Field::new("input", input::schema),
+    Field::new("parameters", || json!({"type": "array", "items": input::parameter_schema()})),
+    Field::new("target", target::schema),
+    Field::new("targets", || json!({"type": "array", "items": target::schema(), "minItems": 1, "maxItems": 1})),
+    Field::new("selector", target::selector_schema),
+    Field::new("modelRef", reference::schema),
+    Field::new("modelOptions", || object_schema(fields::MODEL_OPTIONS, &[])),
+    Field::new(
+        "outputSchema",
+        || json!({"type": "object", "description": "JSON Schema of an object that the answer must be"}),
+    ),
+    Field::new("externalTools", || json!({"type": "array", "items": tools::definition_schema()})),
+    Field::new("tools", || json!({"type": "array", "items": tools::selected_schema()})),
+    Field::new("toolSource", || json!({"enum": ["ark", "n8n", "hybrid"]})),
+    Field::new("toolFilter", tools::filter_schema),
+    Field::new("timeout", duration_schema),
+    Field::new("toolTimeout", duration_schema),
+    Field::new("externalTimeout", duration_schema),
+    Field::new("ttl", duration_schema),
+    Field::new("maxToolCalls", count_schema),
+    Field::new("maxTokens", count_schema),
+    Field::new("memory", reference::schema),
+    Field::new("sessionId", conversation::id_schema),
+    Field::new("conversationId", conversation::id_schema),
+    Field::new("conversationPolicy", || json!({"enum": ["allow", "reject"]})),
     WAIT,
-    BodyField { name: "stream", schema: flag_schema },
+    Field::new("stream", flag_schema),
 ];
 
 const METADATA: FieldTable = &[
-    BodyField { name: "name", schema: name_schema },
-    BodyField { name: "namespace", schema: text_schema },
-    BodyField { name: "labels", schema: texts_schema },
-    BodyField { name: "annotations", schema: texts_schema },
+    Field::new("name", name_schema),
+    Field::new("namespace", text_schema),
+    Field::new("labels", texts_schema),
+    Field::new("annotations", texts_schema),
 ];
 
 /// The body of a new query, described: flat, or with `spec`.
@@ -123,34 +118,35 @@ pub(crate) fn read(
     body: Value,
 ) -> Result<NewQuery, ApiError> {
     let Params { given: (waiting, streaming, choice, idempotency), warnings } = params;
-    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
-    let mut fields = flatten(Object::body(body)?.with_fields(FIELDS), &mut findings);
-    refuse_unserved(&mut fields, UNSERVED, &mut findings);
-    refuse_unserved(&mut fields, NOT_OF_NEW, &mut findings);
-    let metadata = read_metadata(&mut fields, caller, namespace, &mut findings)?;
-    let name = read_name(&mut fields, metadata.name, &mut findings);
-    let input = input::read(&mut fields, &mut findings);
-    let target = target::read(&mut fields, &engine.registry(), &metadata.namespace, &mut findings);
-    let model = target::read_model(&mut fields, target.as_ref(), &metadata.namespace, &mut findings);
-    let parameters = input::read_parameters(&mut fields, &mut findings);
-    let options_of_model = read_options_of_model(&mut fields, &mut findings);
-    let output_schema = fields.object("outputSchema", &mut findings).map(|schema| schema.into_members().into());
-    let tools = tools::read(&mut fields, engine, &metadata.namespace, &mut findings);
-    let limits = read_limits(&mut fields, &mut findings);
+    let report = RequestReport::new(Code::InvalidRequest, warnings);
+    let fields = flatten(report.body(body)?.with_table(FIELDS));
+    refuse_unserved(&fields, UNSERVED);
+    refuse_unserved(&fields, NOT_OF_NEW);
+    let metadata = read_metadata(&fields, caller, namespace)?;
+    let name = read_name(&fields, metadata.name);
+    let input = input::read(&fields);
+    let target = target::read(&fields, &engine.registry(), &metadata.namespace);
+    let model = target::read_model(&fields, target.as_ref(), &metadata.namespace);
+    let parameters = input::read_parameters(&fields);
+    let options_of_model = read_options_of_model(&fields);
+    let output_schema = fields.fields("outputSchema").map(|schema| schema.into_members().into());
+    let tools = tools::read(&fields, engine, &metadata.namespace);
+    let limits = read_limits(&fields);
     let named = target.as_ref().map_or((TargetKind::Agent, ""), |target| (target.kind, &target.name));
-    warn_of_narrowed(&limits, &engine.bounds(&metadata.namespace, named.0, named.1), &mut findings);
-    let joined = conversation::join(&mut fields, &metadata.namespace, &mut findings);
+    warn_of_narrowed(&limits, &engine.bounds(&metadata.namespace, named.0, named.1), &report);
+    let joined = conversation::join(&fields, &metadata.namespace);
     if let Some(target) = &target {
         let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
-        target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &mut findings);
+        target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &report);
         if target.kind == TargetKind::Tool && joined.conversation.memory.is_some() {
-            findings.fault("memory", "not_used", "a tool alone has no conversation");
+            report.fault("memory", "not_used", "a tool alone has no conversation");
         }
     }
-    let wait = read_body_wait(&mut fields, &mut findings);
-    let stream = fields.flag("stream", &mut findings);
-    fields.finish(&mut findings);
-    let warnings = findings.conclude()?;
+    let wait = read_body_wait(&fields);
+    let stream = fields.bool("stream");
+    fields.finish();
+    drop(fields);
+    let warnings = report.conclude()?;
     let view = choice.view.unwrap_or(if tools.speaks_rfc { View::Rfc } else { View::Ark });
     let QueryTarget { kind: target_kind, name: target, selector } = target.unwrap_or_default();
     Ok(NewQuery {
@@ -187,37 +183,31 @@ pub(crate) fn read(
 }
 
 /// Flattens `{apiVersion, kind, metadata, spec: {…}}`.
-pub(crate) fn flatten(mut body: Object, findings: &mut RequestFindings) -> Object {
-    if let Some(kind) = body.text("kind", findings).filter(|kind| kind != "Query") {
-        findings.fault("kind", "wrong_kind", format!("must be `Query`, not `{}`", clip(&kind)));
+pub(crate) fn flatten(mut body: BodyFields<'_>) -> BodyFields<'_> {
+    if let Some(kind) = body.text("kind").filter(|kind| kind != "Query") {
+        body.reject("kind", "wrong_kind", format!("must be `Query`, not `{}`", clip(&kind)));
     }
     // One version exists, and its fields are checked one by one.
-    let _ = body.text("apiVersion", findings);
-    if let Some(spec) = body.object("spec", findings) {
-        body.absorb(spec, findings);
+    let _ = body.text("apiVersion");
+    if let Some(spec) = body.fields("spec") {
+        body.absorb(spec);
     }
     body
 }
 
 /// Removes fields that are known and not served, and refuses them.
-pub(crate) fn refuse_unserved(fields: &mut Object, unserved: &[(&str, &str)], findings: &mut RequestFindings) {
+pub(crate) fn refuse_unserved(fields: &BodyFields<'_>, unserved: &[(&str, &str)]) {
     for (name, advice) in unserved {
-        let path = fields.path_of(name);
         if let Some(value) = fields.discard(name) {
-            refuse_unserved_field(path, &value, advice, findings);
+            refuse_unserved_field(fields.path_of(name), &value, advice, fields.report());
         }
     }
 }
 
 /// A field that is not served is accepted as long as it is empty.
-pub(crate) fn refuse_unserved_field(
-    path: impl Into<String>,
-    value: &Value,
-    advice: &str,
-    findings: &mut RequestFindings,
-) {
+pub(crate) fn refuse_unserved_field(path: Path, value: &Value, advice: &str, report: &Report) {
     if !asks_for_nothing(value) {
-        findings.refuse(Code::UnsupportedField, path, "unsupported_field", format!("is not served: {advice}"));
+        report.refuse(FaultClass::Unserved, path, "unsupported_field", format!("is not served: {advice}"));
     }
 }
 
@@ -239,10 +229,9 @@ struct QueryMetadata {
 }
 
 fn read_metadata(
-    fields: &mut Object,
+    fields: &BodyFields<'_>,
     caller: &Caller,
     namespace: &RequestNamespace,
-    findings: &mut RequestFindings,
 ) -> Result<QueryMetadata, ApiError> {
     let mut read = QueryMetadata {
         name: None,
@@ -250,49 +239,50 @@ fn read_metadata(
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
     };
-    let Some(metadata) = fields.object("metadata", findings) else { return Ok(read) };
-    let mut metadata = metadata.with_fields(METADATA);
-    read.name = metadata.text("name", findings);
-    if let Some(named) = metadata.text("namespace", findings) {
+    let Some(metadata) = fields.fields("metadata") else { return Ok(read) };
+    let metadata = metadata.with_table(METADATA);
+    read.name = metadata.text("name");
+    if let Some(named) = metadata.text("namespace") {
         match named.parse::<Namespace>() {
             Ok(named) if named == read.namespace => {}
             Ok(named) if !namespace.is_named => {
                 read.namespace = Namespace::clone(&*caller.reach(named)?);
             }
-            Ok(_) => findings.fault("metadata.namespace", "mismatch", "is not the namespace of the request"),
-            Err(error) => findings.fault("metadata.namespace", "invalid_name", error.to_string()),
+            Ok(_) => fields.report().fault("metadata.namespace", "mismatch", "is not the namespace of the request"),
+            Err(error) => fields.report().fault("metadata.namespace", "invalid_name", error.to_string()),
         }
     }
-    read.labels = fields::read_texts(&mut metadata, "labels", findings).unwrap_or_default();
-    read.annotations = fields::read_texts(&mut metadata, "annotations", findings).unwrap_or_default();
-    metadata.finish(findings);
+    read.labels = fields::read_labels(&metadata, "labels").unwrap_or_default();
+    read.annotations = fields::read_labels(&metadata, "annotations").unwrap_or_default();
+    metadata.finish();
     Ok(read)
 }
 
-fn read_name(fields: &mut Object, in_metadata: Option<String>, findings: &mut RequestFindings) -> Option<QueryName> {
-    let flat = fields.text("name", findings);
+fn read_name(fields: &BodyFields<'_>, in_metadata: Option<String>) -> Option<QueryName> {
+    let flat = fields.text("name");
+    let report = fields.report();
     if flat.is_some() && in_metadata.is_some() && flat != in_metadata {
-        findings.fault("metadata.name", "mismatch", "is not the `name` beside it");
+        report.fault("metadata.name", "mismatch", "is not the `name` beside it");
     }
     let path = if flat.is_some() { fields.path_of("name") } else { "metadata.name".into() };
     let name = flat.or(in_metadata)?;
-    name.parse().map_err(|error: bosun_core::id::IdError| findings.fault(path, "invalid_name", error.to_string())).ok()
+    name.parse().map_err(|error: bosun_core::id::IdError| report.fault(path, "invalid_name", error.to_string())).ok()
 }
 
 /// The limits of the query, as they are asked for.
-pub(crate) fn read_limits(fields: &mut Object, findings: &mut RequestFindings) -> AskedLimits {
+pub(crate) fn read_limits(fields: &BodyFields<'_>) -> AskedLimits {
     AskedLimits {
-        query_timeout: read_duration(fields, "timeout", findings),
-        tool_timeout: read_duration(fields, "toolTimeout", findings),
-        external_timeout: read_duration(fields, "externalTimeout", findings),
-        max_tool_calls: read_count(fields, "maxToolCalls", findings),
-        max_tokens: read_count(fields, "maxTokens", findings).map(u64::from),
-        ttl: read_duration(fields, "ttl", findings),
+        query_timeout: read_duration(fields, "timeout"),
+        tool_timeout: read_duration(fields, "toolTimeout"),
+        external_timeout: read_duration(fields, "externalTimeout"),
+        max_tool_calls: read_count(fields, "maxToolCalls"),
+        max_tokens: read_count(fields, "maxTokens").map(u64::from),
+        ttl: read_duration(fields, "ttl"),
     }
 }
 
 /// A limit above the one of the server or the agent is narrowed, with a warning.
-pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &QueryLimits, findings: &mut RequestFindings) {
+pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &QueryLimits, report: &Report) {
     let granted = limits.narrow(*bounds);
     for (name, asked, granted) in [
         ("timeout", limits.query_timeout, granted.query_timeout),
@@ -302,7 +292,7 @@ pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &QueryLimits, findi
     ] {
         if let Some(asked) = asked.filter(|asked| *asked > granted) {
             let (asked, granted) = (duration::format(asked), duration::format(granted));
-            findings.warn(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
+            report.note(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
         }
     }
     for (name, asked, granted) in [
@@ -312,16 +302,16 @@ pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &QueryLimits, findi
         if let (Some(asked), Some(granted)) = (asked, granted)
             && asked > granted
         {
-            findings.warn(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
+            report.note(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
         }
     }
 }
 
 /// The options that the query sets for its model.
-fn read_options_of_model(body: &mut Object, findings: &mut RequestFindings) -> ModelOptions {
-    let Some(options) = body.object("modelOptions", findings) else { return ModelOptions::default() };
-    let mut options = options.with_fields(fields::MODEL_OPTIONS);
-    let read = fields::read_model_options(&mut options, findings);
-    options.finish(findings);
+fn read_options_of_model(body: &BodyFields<'_>) -> ModelOptions {
+    let Some(options) = body.fields("modelOptions") else { return ModelOptions::default() };
+    let options = options.with_table(fields::MODEL_OPTIONS);
+    let read = fields::read_model_options(&options);
+    options.finish();
     read
 }

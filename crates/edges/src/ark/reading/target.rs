@@ -6,29 +6,23 @@
 
 use std::sync::Arc;
 
-use bosun_core::{
-    Namespace,
-    query::TargetKind,
-    schema::path::{with_index, with_key},
-};
+use bosun_core::{Namespace, query::TargetKind};
 use bosun_engine::{Input, Registry};
+use bosun_reading::{
+    FaultClass, Field, FieldTable, Report,
+    table::{filled_text_schema, object_schema, text_schema, texts_schema},
+};
 use serde_json::{Value, json};
 
-use super::{
-    fields::{filled_text_schema, object_schema, text_schema, texts_schema},
-    reference,
-};
-use crate::http::{
-    error::{Code, clip},
-    json::{BodyField, FieldTable, Object, RequestFindings, kind_of},
-};
+use super::reference;
+use crate::http::{error::clip, report::BodyFields};
 
 const TARGET: FieldTable = &[
-    BodyField { name: "type", schema: || json!({"enum": ["agent", "model", "tool"]}) },
-    BodyField { name: "name", schema: filled_text_schema },
-    BodyField { name: "namespace", schema: text_schema },
+    Field::new("type", || json!({"enum": ["agent", "model", "tool"]})),
+    Field::new("name", filled_text_schema),
+    Field::new("namespace", text_schema),
 ];
-const SELECTOR: FieldTable = &[BodyField { name: "matchLabels", schema: texts_schema }];
+const SELECTOR: FieldTable = &[Field::new("matchLabels", texts_schema)];
 
 /// A target, described.
 pub(crate) fn schema() -> Value {
@@ -51,25 +45,18 @@ pub(crate) struct QueryTarget {
     pub(crate) selector: Option<Arc<Value>>,
 }
 
-fn unsupported(findings: &mut RequestFindings, path: impl Into<String>, message: impl Into<String>) {
-    findings.refuse(Code::UnsupportedTarget, path, "unsupported_target", message);
+fn unsupported(fields: &BodyFields<'_>, name: &str, message: &str) {
+    fields.refuse(FaultClass::UnservedTarget, name, "unsupported_target", message);
 }
 
 /// The one target of a query.
-pub(crate) fn read(
-    fields: &mut Object,
-    registry: &Registry,
-    namespace: &Namespace,
-    findings: &mut RequestFindings,
-) -> Option<QueryTarget> {
-    let path = fields.path_of("target");
-    let paths = fields.path_of("targets");
-    let selector = (fields.path_of("selector"), fields.take("selector"));
-    let single = fields.take("target");
-    let mut several = fields.list("targets", findings);
+pub(crate) fn read(fields: &BodyFields<'_>, registry: &Registry, namespace: &Namespace) -> Option<QueryTarget> {
+    let selector = fields.get("selector");
+    let single = fields.get("target");
+    let mut several = fields.items("targets");
     if let (Some(target), Some(targets)) = (&single, &several) {
         if targets.as_slice() != std::slice::from_ref(target) {
-            findings.fault(paths, "mismatch", format!("is not the same as `{path}`"));
+            fields.reject("targets", "mismatch", format!("is not the same as `{}`", fields.path_of("target")));
             return None;
         }
         several = None;
@@ -77,116 +64,110 @@ pub(crate) fn read(
     // Of a list, no more than one is read: a second one is refused for being there.
     let mut several = several.unwrap_or_default().into_iter();
     let first = match single {
-        Some(target) => Some((path.clone(), target)),
-        None => several.next().map(|target| (with_index(&paths, 0).into(), target)),
+        Some(target) => Some((fields.path_of("target"), target)),
+        None => several.next().map(|target| (fields.path_of("targets").index(0), target)),
     };
-    let (place, target) = match (first, selector) {
-        (Some(target), (_, None)) => target,
-        (Some(_), (path, Some(_))) => {
-            findings.fault(path, "mismatch", "selects a target, and so does `target`; leave one of them out");
+    let (path, target) = match (first, selector) {
+        (Some(target), None) => target,
+        (Some(_), Some(_)) => {
+            let message = "selects a target, and so does `target`; leave one of them out";
+            fields.reject("selector", "mismatch", message);
             return None;
         }
-        (None, (path, Some(sent))) => {
-            let selector = Object::at(path.clone(), sent.clone(), findings)?;
-            let found = select(&path, selector, registry, namespace, findings)?;
+        (None, Some(sent)) => {
+            let selector = fields.inner(sent.clone(), "selector")?.with_table(SELECTOR);
+            let found = select(selector, registry, namespace)?;
             return Some(QueryTarget { selector: Some(Arc::new(sent)), ..found });
         }
-        (None, (_, None)) => {
+        (None, None) => {
             let message = "is missing: name an agent, as in `{\"type\": \"agent\", \"name\": \"…\"}`";
-            findings.fault(path, "missing", message);
+            fields.reject("target", "missing", message);
             return None;
         }
     };
     if several.next().is_some() {
-        unsupported(findings, paths, "one query has one target; send one query for each");
+        unsupported(fields, "targets", "one query has one target; send one query for each");
         return None;
     }
-    let mut target = Object::at(place, target, findings)?.with_fields(TARGET);
-    let read = read_one(&mut target, namespace, findings);
-    target.finish(findings);
+    let target = fields.at(path, target)?.with_table(TARGET);
+    let read = read_one(&target, namespace);
+    target.finish();
     read
 }
 
-fn read_one(target: &mut Object, namespace: &Namespace, findings: &mut RequestFindings) -> Option<QueryTarget> {
-    let path = target.path_of("namespace");
-    if target.text("namespace", findings).is_some_and(|other| other != namespace.as_str()) {
-        unsupported(findings, path, "what is in another namespace cannot be reached");
+fn read_one(target: &BodyFields<'_>, namespace: &Namespace) -> Option<QueryTarget> {
+    if target.text("namespace").is_some_and(|other| other != namespace.as_str()) {
+        unsupported(target, "namespace", "what is in another namespace cannot be reached");
     }
-    let (missing, path) = (!target.has("type"), target.path_of("type"));
-    let kind = match target.text("type", findings).as_deref() {
+    let missing = !target.has("type");
+    let kind = match target.text("type").as_deref() {
         Some("agent") => Some(TargetKind::Agent),
         Some("model") => Some(TargetKind::Model),
         Some("tool") => Some(TargetKind::Tool),
         Some("team") => {
-            unsupported(findings, path, "targets of type `team` are not served by this version");
+            unsupported(target, "type", "targets of type `team` are not served by this version");
             None
         }
         Some(other) => {
-            findings.fault(path, "unknown_type", format!("`{}` is not a type of target", clip(other)));
+            target.reject("type", "unknown_type", format!("`{}` is not a type of target", clip(other)));
             None
         }
         None if missing => {
-            findings.fault(path, "missing", "is missing; it is `agent`, `model` or `tool`");
+            target.reject("type", "missing", "is missing; it is `agent`, `model` or `tool`");
             None
         }
         None => None,
     };
-    let (missing, path) = (!target.has("name"), target.path_of("name"));
-    let name = target.text("name", findings).filter(|name| !name.is_empty());
-    if name.is_none() && missing {
-        findings.fault(path, "missing", "is missing");
+    let missing = !target.has("name");
+    let name = target.text("name").filter(|name| !name.is_empty());
+    if missing {
+        target.reject("name", "missing", "is missing");
     }
     Some(QueryTarget { kind: kind?, name: name?, selector: None })
 }
 
 /// The first agent by name that has all labels of the selector.
-fn select(
-    path: &str,
-    selector: Object,
-    registry: &Registry,
-    namespace: &Namespace,
-    findings: &mut RequestFindings,
-) -> Option<QueryTarget> {
-    let mut selector = selector.with_fields(SELECTOR);
+fn select(selector: BodyFields<'_>, registry: &Registry, namespace: &Namespace) -> Option<QueryTarget> {
     if selector.discard("matchExpressions").is_some_and(|value| !value.is_null()) {
-        let path = selector.path_of("matchExpressions");
-        findings.refuse(Code::UnsupportedField, path, "unsupported_field", "is not served: write `matchLabels`");
+        let message = "is not served: write `matchLabels`";
+        selector.refuse(FaultClass::Unserved, "matchExpressions", "unsupported_field", message);
         return None;
     }
-    let labels = selector.object("matchLabels", findings).map(Object::into_members).unwrap_or_default();
-    selector.finish(findings);
+    let fields = selector.fields("matchLabels");
+    selector.finish();
+    let mut labels = Vec::new();
+    if let Some(fields) = fields {
+        fields.consume(|fields, name, value| labels.push((fields.text_of(value, &name), name)));
+    }
     if labels.is_empty() {
-        findings.fault(format!("{path}.matchLabels"), "missing", "is missing: which labels must the agent have?");
+        selector.reject("matchLabels", "missing", "is missing: which labels must the agent have?");
         return None;
     }
-    for (name, value) in labels.iter().filter(|(_, value)| !value.is_string()) {
-        let path = with_key(&with_key(path, "matchLabels"), name);
-        findings.fault(path, "wrong_type", format!("must be a string, not {}", kind_of(value)));
-    }
-    let has = |agent: &bosun_engine::Agent, name: &str, value: &Value| {
-        agent.labels.get(name).is_some_and(|label| value == label.as_str())
+    let has = |agent: &bosun_engine::Agent, name: &str, value: &Option<String>| {
+        value.is_some() && agent.labels.get(name) == value.as_ref()
     };
-    let found = registry.agents(namespace).find(|agent| labels.iter().all(|(name, value)| has(agent, name, value)));
+    let found = registry.agents(namespace).find(|agent| labels.iter().all(|(value, name)| has(agent, name, value)));
     if found.is_none() {
-        findings.fault(path, "no_match", format!("no agent of namespace {namespace} has these labels"));
+        let message = format!("no agent of namespace {namespace} has these labels");
+        selector.report().fault(selector.path(), "no_match", message);
     }
     found.map(|agent| QueryTarget { kind: TargetKind::Agent, name: agent.name.clone(), selector: None })
 }
 
 /// The model that is asked instead of the agent's.
 pub(crate) fn read_model(
-    fields: &mut Object,
+    fields: &BodyFields<'_>,
     target: Option<&QueryTarget>,
     namespace: &Namespace,
-    findings: &mut RequestFindings,
 ) -> Option<String> {
-    let path = fields.path_of("modelRef");
-    let name = reference::read("models", path.clone(), fields.take("modelRef")?, namespace, findings)?;
+    let name = reference::read("models", fields, "modelRef", namespace)?;
     match target {
         Some(QueryTarget { kind: TargetKind::Model, name: target, .. }) if *target != name => {
-            findings.fault(path, "mismatch", "is not the model that the query is for");
+            fields.reject("modelRef", "mismatch", "is not the model that the query is for");
         }
-        Some(QueryTarget { kind: TargetKind::Tool, .. }) => findings.fault(path, "not_asked", "a tool asks no model"),
+        Some(QueryTarget { kind: TargetKind::Tool, .. }) => {
+            fields.reject("modelRef", "not_asked", "a tool asks no model");
+        }
         _ => {}
     }
     Some(name)
@@ -199,7 +180,7 @@ impl QueryTarget {
         brings_tools: bool,
         has_output_schema: bool,
         input: Option<&Input>,
-        findings: &mut RequestFindings,
+        report: &Report,
     ) {
         if self.kind == TargetKind::Agent {
             return;
@@ -207,13 +188,13 @@ impl QueryTarget {
         let kind = self.kind.as_str();
         if brings_tools {
             let message = format!("a target of type `{kind}` has no tools; ask an agent");
-            findings.fault("tools", "not_used", message);
+            report.fault("tools", "not_used", message);
         }
         if self.kind == TargetKind::Tool && has_output_schema {
-            findings.fault("outputSchema", "not_used", "a tool answers with its own result");
+            report.fault("outputSchema", "not_used", "a tool answers with its own result");
         }
         if self.kind == TargetKind::Tool && matches!(input, Some(Input::Messages(_))) {
-            findings.fault("type", "not_used", "a tool takes one `input`, not a conversation");
+            report.fault("type", "not_used", "a tool takes one `input`, not a conversation");
         }
     }
 }

@@ -17,16 +17,17 @@ use bosun_core::{
     },
 };
 use bosun_engine::{Engine, Registry};
+use bosun_reading::{
+    FaultClass, Field, FieldTable, Path, Report,
+    table::{duration_schema, object_schema, texts_schema},
+};
 use serde_json::{Value, json};
 
-use super::{
-    fields::{duration_schema, object_schema, texts_schema},
-    request::{refuse_unserved, refuse_unserved_field},
-};
+use super::request::{refuse_unserved, refuse_unserved_field};
 use crate::http::{
-    error::{Code, clip},
+    error::clip,
     extract::JsonBody,
-    json::{BodyField, FieldTable, Object, RequestFindings, kind_of},
+    report::{BodyFields, kind_of},
 };
 
 #[derive(Debug)]
@@ -43,21 +44,18 @@ pub(crate) struct RequestTools {
 
 /// The fields of a definition; `bosun_core::tool::definition` reads them.
 const DEFINITION: FieldTable = &[
-    BodyField { name: "name", schema: || json!({"type": "string", "minLength": 1, "maxLength": 128}) },
-    BodyField { name: "description", schema: || json!({"type": "string", "maxLength": 16_384}) },
-    BodyField { name: "parameters", schema: || json!({"type": "object", "description": "JSON Schema of an object"}) },
-    BodyField { name: "type", schema: || json!({"type": "string", "examples": ["custom", "function"]}) },
-    BodyField { name: "executionMode", schema: || json!({"enum": ["external", "internal"]}) },
-    BodyField {
-        name: "function",
-        schema: || json!({"type": "object", "description": "A definition as OpenAI has it"}),
-    },
-    BodyField { name: "annotations", schema: || json!({"type": "object"}) },
-    BodyField { name: "timeout", schema: duration_schema },
-    BodyField { name: "cache", schema: || json!({}) },
-    BodyField { name: "deprecated", schema: || json!({}) },
-    BodyField { name: "version", schema: || json!({}) },
-    BodyField { name: "displayName", schema: || json!({}) },
+    Field::new("name", || json!({"type": "string", "minLength": 1, "maxLength": 128})),
+    Field::new("description", || json!({"type": "string", "maxLength": 16_384})),
+    Field::new("parameters", || json!({"type": "object", "description": "JSON Schema of an object"})),
+    Field::new("type", || json!({"type": "string", "examples": ["custom", "function"]})),
+    Field::new("executionMode", || json!({"enum": ["external", "internal"]})),
+    Field::new("function", || json!({"type": "object", "description": "A definition as OpenAI has it"})),
+    Field::new("annotations", || json!({"type": "object"})),
+    Field::new("timeout", duration_schema),
+    Field::new("cache", || json!({})),
+    Field::new("deprecated", || json!({})),
+    Field::new("version", || json!({})),
+    Field::new("displayName", || json!({})),
 ];
 
 /// A definition of a tool, described.
@@ -99,45 +97,39 @@ const UNSERVED: &[(&str, &str)] = &[
 ];
 
 /// A definition and its path in the body.
-type Placed = (String, Value);
+type Placed = (Path, Value);
 
-pub(crate) fn read(
-    fields: &mut Object,
-    engine: &Engine,
-    namespace: &Namespace,
-    findings: &mut RequestFindings,
-) -> RequestTools {
+pub(crate) fn read(fields: &BodyFields<'_>, engine: &Engine, namespace: &Namespace) -> RequestTools {
     let mut speaks_rfc = fields.has("externalTools");
-    let mode = read_mode(fields, findings);
+    let mode = read_mode(fields);
     let (mut outside, mut selected): (Vec<Placed>, _) = (Vec::new(), Vec::new());
-    let path = fields.path_of("externalTools");
-    let items = fields.list("externalTools", findings).unwrap_or_default();
+    let items = fields.list("externalTools");
     if items.len() > TOOLS {
-        too_many(&path, items.len(), findings);
+        too_many(fields, "externalTools", items.len());
     } else {
-        findings.each(&path, items, |_, path, entry| outside.push((path, entry)));
+        fields.each_of("externalTools", items, |path, entry| outside.push((path, entry)));
     }
-    let (path, registry) = (fields.path_of("tools"), engine.registry());
-    let items = fields.list("tools", findings).unwrap_or_default();
+    let registry = engine.registry();
+    let items = fields.list("tools");
     let count = items.len();
-    findings.each(&path, items, |findings, place, entry| {
+    fields.each_of("tools", items, |path, entry| {
         if outside.len() + selected.len() >= TOOLS {
             // Reported below, once.
         } else if is_outside(&entry, &registry, namespace) {
             speaks_rfc = true;
-            outside.push((place, entry));
+            outside.push((path, entry));
         } else {
-            selected.extend(read_selected(place, entry, findings));
+            selected.extend(read_selected(fields, path, entry));
         }
     });
     if outside.len() + selected.len() >= TOOLS && count > TOOLS {
-        too_many(&path, count, findings);
+        too_many(fields, "tools", count);
     }
-    let outside = check(outside, engine.definitions(), findings);
+    let outside = check(outside, engine.definitions(), fields.report());
     if mode == Mode::Ark && !outside.is_empty() {
-        findings.warn("`toolSource` is `ark`, so the tools of the request are not shown to the model");
+        fields.report().note("`toolSource` is `ark`, so the tools of the request are not shown to the model");
     }
-    let filter = read_filter(fields, findings);
+    let filter = read_filter(fields);
     let selected = Some(selected).filter(|selected| !selected.is_empty());
     RequestTools { outside, selected, filter, mode, speaks_rfc }
 }
@@ -166,34 +158,32 @@ pub(crate) async fn compile_ahead(engine: &Engine, body: &JsonBody) {
 
 /// Which of the agent's tools are wanted, by what they are. The client's own are all wanted, or it would
 /// not send them.
-fn read_filter(fields: &mut Object, findings: &mut RequestFindings) -> Option<Selection> {
-    let path = fields.path_of("toolFilter");
-    let value = fields.take("toolFilter")?;
-    match serde_json::from_value(value) {
+fn read_filter(fields: &BodyFields<'_>) -> Option<Selection> {
+    match serde_json::from_value(fields.get("toolFilter")?) {
         Ok(selection) => Some(selection),
         Err(error) => {
             let message = format!(
                 "is not a filter: {error}; it may have `names`, `categories`, `providers`, `labels`, `readOnly`, \
                  `text` and `limit`"
             );
-            findings.fault(path, "invalid_filter", message);
+            fields.reject("toolFilter", "invalid_filter", message);
             None
         }
     }
 }
 
 /// A list of tools that is too long is not read.
-fn too_many(path: &str, count: usize, findings: &mut RequestFindings) {
+fn too_many(fields: &BodyFields<'_>, name: &str, count: usize) {
     let message = format!("has {count} entries; {TOOLS} are the most");
-    findings.refuse(Code::InvalidToolDefinitions, path, "too_big", message);
+    fields.refuse(FaultClass::ToolDefinition, name, "too_big", message);
 }
 
-fn read_mode(fields: &mut Object, findings: &mut RequestFindings) -> Mode {
+fn read_mode(fields: &BodyFields<'_>) -> Mode {
     // By default both kinds are shown: a client that sends tools wants them used.
-    let Some(text) = fields.text("toolSource", findings) else { return Mode::Hybrid };
+    let Some(text) = fields.text("toolSource") else { return Mode::Hybrid };
     let (mode, warning) = Mode::parse(&text);
     if let Some(warning) = warning {
-        findings.warn(warning);
+        fields.report().note(warning);
     }
     mode
 }
@@ -211,50 +201,50 @@ fn is_outside(entry: &Value, registry: &Registry, namespace: &Namespace) -> bool
 }
 
 /// The name of an agent's tool that the client picks.
-fn read_selected(path: String, entry: Value, findings: &mut RequestFindings) -> Option<String> {
-    let mut entry = match entry {
+fn read_selected(fields: &BodyFields<'_>, path: Path, entry: Value) -> Option<String> {
+    let entry = match entry {
         Value::String(name) => return Some(name),
-        entry @ Value::Object(_) => Object::at(path, entry, findings)?.with_fields(DEFINITION),
+        entry @ Value::Object(_) => fields.at(path, entry)?.with_table(DEFINITION),
         other => {
-            findings.fault(path, "wrong_type", format!("must be an object or a name, not {}", kind_of(&other)));
+            let message = format!("must be an object or a name, not {}", kind_of(&other));
+            fields.report().fault(path, "wrong_type", message);
             return None;
         }
     };
-    refuse_unserved(&mut entry, UNSERVED, findings);
-    let path = entry.path_of("executionMode");
-    if let Some(other) = entry.text("executionMode", findings).filter(|mode| mode != "internal") {
-        findings.fault(path, "unknown_mode", format!("must be `external` or `internal`, not `{}`", clip(&other)));
+    refuse_unserved(&entry, UNSERVED);
+    if let Some(other) = entry.text("executionMode").filter(|mode| mode != "internal") {
+        let message = format!("must be `external` or `internal`, not `{}`", clip(&other));
+        entry.reject("executionMode", "unknown_mode", message);
     }
-    let (missing, path) = (!entry.has("name"), entry.path_of("name"));
-    let name = entry.text("name", findings);
+    let missing = !entry.has("name");
+    let name = entry.text("name");
     if missing {
-        findings.fault(path, "missing", "is missing");
+        entry.reject("name", "missing", "is missing");
     }
     // The catalogue has the rest of the definition.
     for known in DEFINITION {
         let _ = entry.discard(known.name);
     }
-    entry.finish(findings);
+    entry.finish();
     name
 }
 
 /// Holds all definitions of the client against the open rules; their faults get the places that the
 /// client knows.
-fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut RequestFindings) -> Vec<Tool> {
+fn check(definitions: Vec<Placed>, known: &DefinitionCache, report: &Report) -> Vec<Tool> {
     if definitions.is_empty() {
         return Vec::new();
     }
-    let (paths, definitions): (Vec<String>, Vec<Value>) = definitions.into_iter().unzip();
+    let (paths, definitions): (Vec<Path>, Vec<Value>) = definitions.into_iter().unzip();
     for (path, definition) in paths.iter().zip(&definitions) {
-        warn_of_unknown(path, definition, findings);
+        warn_of_unknown(path, definition, report);
     }
     match known.check(&Value::Array(definitions)) {
         Ok(tools) => tools,
         Err(faults) => {
-            findings.omit(faults.omitted);
+            report.omit(faults.omitted);
             for fault in faults.faults {
-                let path = place(&paths, &fault);
-                findings.refuse(Code::InvalidToolDefinitions, path, fault.code, fault.message);
+                report.refuse(FaultClass::ToolDefinition, place(&paths, &fault), fault.code, fault.message);
             }
             Vec::new()
         }
@@ -262,21 +252,21 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, findings: &mut Reque
 }
 
 /// Fields of a definition that the checker does not read.
-fn warn_of_unknown(path: &str, definition: &Value, findings: &mut RequestFindings) {
+fn warn_of_unknown(path: &Path, definition: &Value, report: &Report) {
     let members = definition.as_object().into_iter().flatten();
     let is_unknown =
         |name: &String, value: &Value| !DEFINITION.iter().any(|field| field.name == name) && !value.is_null();
     for (name, value) in members.filter(|(name, value)| is_unknown(name, value)) {
-        let path = with_key(path, name);
+        let path = with_key(path.as_str(), name);
         match UNSERVED.iter().find(|(unserved, _)| unserved == name) {
-            Some((_, advice)) => refuse_unserved_field(path, value, advice, findings),
-            None => findings.warn(format!("unknown field `{}` was ignored", clip(&path))),
+            Some((_, advice)) => refuse_unserved_field(path.into(), value, advice, report),
+            None => report.note(format!("unknown field `{}` was ignored", clip(&path))),
         }
     }
 }
 
 /// `[3].name` in the list that was checked is `tools[1].name` to the client.
-fn place(paths: &[String], fault: &DefinitionFault) -> String {
+fn place(paths: &[Path], fault: &DefinitionFault) -> String {
     let found = fault.path.strip_prefix('[').and_then(|rest| rest.split_once(']')).and_then(|(index, rest)| {
         let path = paths.get(index.parse::<usize>().ok()?)?;
         Some(format!("{path}{rest}"))

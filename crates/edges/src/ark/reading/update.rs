@@ -7,10 +7,14 @@
 
 use bosun_core::query::Spec;
 use bosun_engine::{Engine, Snapshot, Update};
+use bosun_reading::{
+    FaultClass, Field, FieldTable, Report, Unread,
+    table::{duration_schema, flag_schema, object_schema, text_schema, texts_schema},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
-    fields::{count_schema, duration_schema, flag_schema, object_schema, read_texts, text_schema, texts_schema},
+    fields::{count_schema, read_labels},
     request,
 };
 use crate::{
@@ -18,7 +22,7 @@ use crate::{
     auth::{Right, gate::Caller},
     http::{
         error::{ApiError, Code, clip, internal},
-        json::{BodyField, FieldTable, Object, RequestFindings},
+        report::{BodyFields, RequestReport},
     },
 };
 
@@ -46,102 +50,98 @@ const REFERENCES: &[&str] = &["memory", "modelRef"];
 
 /// What can be changed of a query; every other field must have the value that it has.
 pub(crate) const FIELDS: FieldTable = &[
-    BodyField { name: "cancel", schema: flag_schema },
-    BodyField { name: "timeout", schema: duration_schema },
-    BodyField { name: "toolTimeout", schema: duration_schema },
-    BodyField { name: "externalTimeout", schema: duration_schema },
-    BodyField { name: "ttl", schema: duration_schema },
-    BodyField { name: "maxToolCalls", schema: count_schema },
-    BodyField { name: "maxTokens", schema: count_schema },
-    BodyField { name: "apiVersion", schema: text_schema },
-    BodyField { name: "kind", schema: || json!({"const": "Query"}) },
-    BodyField { name: "metadata", schema: || object_schema(METADATA, &[]) },
-    BodyField {
-        name: "spec",
-        schema: || json!({"type": "object", "description": "The same fields, instead of beside it"}),
-    },
+    Field::new("cancel", flag_schema),
+    Field::new("timeout", duration_schema),
+    Field::new("toolTimeout", duration_schema),
+    Field::new("externalTimeout", duration_schema),
+    Field::new("ttl", duration_schema),
+    Field::new("maxToolCalls", count_schema),
+    Field::new("maxTokens", count_schema),
+    Field::new("apiVersion", text_schema),
+    Field::new("kind", || json!({"const": "Query"})),
+    Field::new("metadata", || object_schema(METADATA, &[])),
+    Field::new("spec", || json!({"type": "object", "description": "The same fields, instead of beside it"})),
 ];
-const METADATA: FieldTable =
-    &[BodyField { name: "labels", schema: texts_schema }, BodyField { name: "annotations", schema: texts_schema }];
+const METADATA: FieldTable = &[Field::new("labels", texts_schema), Field::new("annotations", texts_schema)];
 
 /// A request to change a query, read as far as that needs no query.
 #[derive(Debug)]
 pub(crate) struct QueryChange {
     update: Update,
     /// Fields that must have the values that the query has.
-    kept: Object,
-    metadata: Option<Object>,
-    findings: RequestFindings,
+    kept: Unread,
+    metadata: Option<Unread>,
+    report: RequestReport,
 }
 
 pub(crate) fn read(caller: &Caller, warnings: Vec<String>, body: Value) -> Result<QueryChange, ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
-    let mut kept = request::flatten(Object::body(body)?, &mut findings);
-    let mut metadata = kept.object("metadata", &mut findings);
-    let mut texts = |name| read_texts(metadata.as_mut()?, name, &mut findings);
+    let report = RequestReport::new(Code::InvalidRequest, warnings);
+    let kept = request::flatten(report.body(body)?);
+    let metadata = kept.fields("metadata");
+    let texts = |name| read_labels(metadata.as_ref()?, name);
     let (labels, annotations) = (texts("labels"), texts("annotations"));
     let update = Update {
         of: None,
-        cancel: kept.flag("cancel", &mut findings).unwrap_or(false),
-        limits: request::read_limits(&mut kept, &mut findings),
+        cancel: kept.bool("cancel").unwrap_or(false),
+        limits: request::read_limits(&kept),
         labels,
         annotations,
         may_shorten: caller.grant().rights.has(Right::Manage),
     };
-    request::refuse_unserved(&mut kept, request::UNSERVED, &mut findings);
+    request::refuse_unserved(&kept, request::UNSERVED);
     for name in OF_ANSWERS {
         let _ = kept.discard(name);
     }
     // Faults of the body are reported before the query is looked up.
-    findings.check()?;
-    Ok(QueryChange { update, kept, metadata, findings })
+    report.check()?;
+    let (kept, metadata) = (kept.suspend(), metadata.map(BodyFields::suspend));
+    Ok(QueryChange { update, kept, metadata, report })
 }
 
 impl QueryChange {
     /// The update and the warnings, unless a frozen field has another value.
     pub(crate) fn check(self, engine: &Engine, snapshot: &Snapshot) -> Result<(Update, Vec<String>), ApiError> {
-        let Self { mut update, mut kept, metadata, mut findings } = self;
+        let Self { mut update, kept, metadata, report } = self;
         update.of = Some(snapshot.head.uid);
+        let kept = kept.resume(&report);
         for (name, is) in frozen(snapshot)? {
-            let path = kept.path_of(&name);
-            if let Some(sent) = kept.take(&name)
-                && !is_same(&name, &sent, &is)
-            {
-                refuse(&mut findings, path);
+            if kept.get(&name).is_some_and(|sent| !is_same(&name, &sent, &is)) {
+                refuse(&kept, &name);
             }
         }
-        if let Some(mut metadata) = metadata {
-            keep_metadata(&mut metadata, snapshot, &mut findings);
-            metadata.finish(&mut findings);
+        if let Some(metadata) = metadata {
+            let metadata = metadata.resume(&report);
+            keep_metadata(&metadata, snapshot);
+            metadata.finish();
         }
         for name in NOT_SHOWN {
-            let path = kept.path_of(name);
-            if kept.take(name).is_some() {
-                refuse(&mut findings, path);
+            if kept.get(name).is_some() {
+                refuse(&kept, name);
             }
         }
-        kept.finish(&mut findings);
-        warn(&update, engine, snapshot, &mut findings);
-        Ok((update, findings.conclude()?))
+        kept.finish();
+        drop(kept);
+        warn(&update, engine, snapshot, &report);
+        Ok((update, report.conclude()?))
     }
 }
 
 /// Warns of limits that are narrowed, or that have no effect any more.
-fn warn(update: &Update, engine: &Engine, snapshot: &Snapshot, findings: &mut RequestFindings) {
+fn warn(update: &Update, engine: &Engine, snapshot: &Snapshot, report: &Report) {
     let (head, spec) = (&*snapshot.head, &*snapshot.transcript.spec);
     let bounds = engine.bounds(&head.namespace, spec.target_kind, &head.target);
-    request::warn_of_narrowed(&update.limits.other_than(head.limits), &bounds, findings);
+    request::warn_of_narrowed(&update.limits.other_than(head.limits), &bounds, report);
     if head.status().is_final() {
         let changes = update.limits.changes(head.limits, bounds);
         for name in changes.names().filter(|name| *name != "ttl") {
-            findings.warn(format!("`{name}` has no effect any more: the query has ended"));
+            report.note(format!("`{name}` has no effect any more: the query has ended"));
         }
     }
 }
 
-fn refuse(findings: &mut RequestFindings, path: impl AsRef<str>) {
+fn refuse(fields: &BodyFields<'_>, name: &str) {
     let message = "cannot be changed: what a query was asked is frozen when it is taken on; create another one";
-    findings.refuse(Code::FrozenField, clip(path.as_ref()), "frozen", message);
+    fields.report().refuse(FaultClass::Frozen, clip(fields.path_of(name).as_str()), "frozen", message);
 }
 
 /// Every field of what a query was asked, as an answer shows it, and what is shown nowhere.
@@ -178,17 +178,16 @@ fn is_same(name: &str, sent: &Value, is: &Value) -> bool {
 }
 
 /// A name and a namespace that are the query's own.
-fn keep_metadata(metadata: &mut Object, snapshot: &Snapshot, findings: &mut RequestFindings) {
+fn keep_metadata(metadata: &BodyFields<'_>, snapshot: &Snapshot) {
     let head = &snapshot.head;
     for (name, is) in
         [("name", head.name.as_str()), ("namespace", head.namespace.as_str()), ("queryName", head.name.as_str())]
     {
-        let path = metadata.path_of(name);
-        if metadata.take(name).is_some_and(|sent| sent != is) {
-            refuse(findings, path);
+        if metadata.get(name).is_some_and(|sent| sent != is) {
+            refuse(metadata, name);
         }
     }
     for written in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "waitingForTool"] {
-        let _ = metadata.take_any(written);
+        let _ = metadata.discard(written);
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies of all dialects as manifests.
 //!
 //! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` beside it, or is a
-//! whole Kubernetes object. [`Object::absorb`] makes one form of them. What differs by kind is in one
+//! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. What differs by kind is in one
 //! table: strings in place of an object, and fields that only an answer has. Everything else goes into
 //! the manifest as it is, and the reader of manifests reports its faults.
 
@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 
 use bosun_core::{Namespace, schema::path::with_key};
 use bosun_engine::resource::{Amendment, Manifest, ManifestBody, ResourceKey, ResourceKind};
+use bosun_reading::Report;
 use serde_json::{Map, Value, json};
 
 use super::secrets;
 use crate::http::{
     error::{ApiError, Code, clip},
     error_echo::HIDDEN,
-    json::{Object, RequestFindings},
+    report::{BodyFields, RequestReport},
 };
 
 /// What was read, and what the client should know.
@@ -61,16 +62,16 @@ pub(super) fn create(
     warnings: Vec<String>,
     body: Value,
 ) -> Result<BodyRead<Manifest>, ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
-    let mut fields = Object::body(body)?;
-    let head = read_head(kind, namespace, &mut fields, &mut findings);
+    let report = RequestReport::new(Code::InvalidRequest, warnings);
+    let mut fields = report.body(body)?;
+    let head = read_head(kind, namespace, &mut fields);
     let missing = !fields.has("name");
-    let name = fields.text("name", &mut findings).unwrap_or_default();
+    let name = fields.text("name").unwrap_or_default();
     if missing {
-        findings.fault("name", "missing", "is missing");
+        report.fault("name", "missing", "is missing");
     }
-    let spec = read_spec(kind, fields, &mut findings);
-    let warnings = findings.conclude()?;
+    let spec = read_spec(kind, fields);
+    let warnings = report.conclude()?;
     let key = ResourceKey::new(kind, namespace.clone(), name);
     let said = Amendment { labels: head.labels, annotations: head.annotations, spec };
     Ok(BodyRead { value: Manifest { key, description: whole(said) }, warnings })
@@ -93,15 +94,15 @@ fn whole(said: Amendment) -> ManifestBody {
 
 /// What is to be changed of a resource.
 pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Amendment>, ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidRequest, warnings);
-    let mut fields = Object::body(body)?;
-    let head = read_head(key.kind, &key.namespace, &mut fields, &mut findings);
-    let path = fields.path_of("name");
-    if let Some(name) = fields.text("name", &mut findings).filter(|name| *name != key.name) {
-        findings.fault(path, "mismatch", format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name)));
+    let report = RequestReport::new(Code::InvalidRequest, warnings);
+    let mut fields = report.body(body)?;
+    let head = read_head(key.kind, &key.namespace, &mut fields);
+    if let Some(name) = fields.text("name").filter(|name| *name != key.name) {
+        let message = format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name));
+        fields.reject("name", "mismatch", message);
     }
-    let spec = read_spec(key.kind, fields, &mut findings);
-    let warnings = findings.conclude()?;
+    let spec = read_spec(key.kind, fields);
+    let warnings = report.conclude()?;
     Ok(BodyRead { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
 }
 
@@ -111,59 +112,45 @@ struct ResourceMetadata {
 }
 
 /// Makes the body flat, and takes out what is not the spec.
-fn read_head(
-    kind: ResourceKind,
-    namespace: &Namespace,
-    fields: &mut Object,
-    findings: &mut RequestFindings,
-) -> ResourceMetadata {
+fn read_head(kind: ResourceKind, namespace: &Namespace, fields: &mut BodyFields<'_>) -> ResourceMetadata {
     for (name, expected) in [("kind", kind.as_str()), ("apiVersion", kind.api_version())] {
-        let path = fields.path_of(name);
-        if let Some(other) = fields.text(name, findings).filter(|text| text != expected) {
-            findings.fault(path, "mismatch", format!("is `{}`, and this route takes `{expected}`", clip(&other)));
+        if let Some(other) = fields.text(name).filter(|text| text != expected) {
+            fields.reject(name, "mismatch", format!("is `{}`, and this route takes `{expected}`", clip(&other)));
         }
     }
-    if let Some(metadata) = fields.object("metadata", findings) {
-        fields.absorb(metadata, findings);
+    if let Some(metadata) = fields.fields("metadata") {
+        fields.absorb(metadata);
     }
-    let path = fields.path_of("namespace");
-    if let Some(other) = fields.text("namespace", findings).filter(|name| *name != namespace.as_str()) {
-        findings.fault(path, "mismatch", format!("is `{}`, and the path says `{namespace}`", clip(&other)));
+    if let Some(other) = fields.text("namespace").filter(|name| *name != namespace.as_str()) {
+        let message = format!("is `{}`, and the path says `{namespace}`", clip(&other));
+        fields.reject("namespace", "mismatch", message);
     }
     for written in OF_ANSWERS {
-        let _ = fields.take_any(written);
+        let _ = fields.discard(written);
     }
     for of_cluster in ["uid", "resourceVersion", "managedFields", "ownerReferences", "finalizers", "selfLink"] {
-        let _ = fields.take_any(of_cluster);
+        let _ = fields.discard(of_cluster);
     }
     // A tool's own `annotations` are in its spec; those of the resource are outside.
-    let labels = texts(fields, "labels", findings);
-    let annotations = texts(fields, "annotations", findings);
+    let labels = texts(fields, "labels");
+    let annotations = texts(fields, "annotations");
     ResourceMetadata { labels, annotations }
 }
 
-fn texts(fields: &mut Object, name: &str, findings: &mut RequestFindings) -> Option<BTreeMap<String, String>> {
-    let path = fields.path_of(name);
-    let object = fields.object(name, findings)?;
+fn texts(fields: &BodyFields<'_>, name: &str) -> Option<BTreeMap<String, String>> {
     let mut texts = BTreeMap::new();
-    let mut members = object.into_members().into_iter();
-    while let Some((name, value)) = members.next() {
-        if findings.is_full() {
-            findings.omit(1 + members.len());
-            break;
-        }
-        match value {
-            Value::String(text) => drop(texts.insert(name, text)),
-            _ => findings.fault(with_key(&path, &name), "wrong_type", "must be a string"),
-        }
-    }
+    fields.fields(name)?.consume(|fields, name, value| match value {
+        Value::String(text) => drop(texts.insert(name, text)),
+        _ => fields.reject(&name, "wrong_type", "must be a string"),
+    });
     Some(texts)
 }
 
 /// What is left of the body is the spec: in `spec`, beside it, or both.
-fn read_spec(kind: ResourceKind, mut fields: Object, findings: &mut RequestFindings) -> Map<String, Value> {
-    let inner = fields.object("spec", findings);
-    let mut spec = inner.map(Object::into_members).unwrap_or_default();
+fn read_spec(kind: ResourceKind, fields: BodyFields<'_>) -> Map<String, Value> {
+    let report = fields.report();
+    let inner = fields.fields("spec");
+    let mut spec = inner.map(BodyFields::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {
         // What an answer shows twice comes back twice.
         if spec.get(&name).is_none_or(|known| *known == value || value.is_null()) {
@@ -172,7 +159,7 @@ fn read_spec(kind: ResourceKind, mut fields: Object, findings: &mut RequestFindi
             // Shown in another form than it was written in.
         } else {
             let message = format!("appears twice: here and as `spec.{}`", clip(&name));
-            findings.fault(with_key("", &name), "duplicate_field", message);
+            report.fault(with_key("", &name), "duplicate_field", message);
         }
     }
     // Answers have an empty list of what is not served.
@@ -180,7 +167,7 @@ fn read_spec(kind: ResourceKind, mut fields: Object, findings: &mut RequestFindi
         spec.shift_remove("overrides");
     }
     if kind == ResourceKind::Memory {
-        absorb_config(&mut spec, findings);
+        absorb_config(&mut spec, report);
     }
     let mut spec = Value::Object(spec);
     for (_, path, name) in SHORT_FORMS.iter().filter(|(of, ..)| *of == kind) {
@@ -191,7 +178,7 @@ fn read_spec(kind: ResourceKind, mut fields: Object, findings: &mut RequestFindi
     }
     if secrets::is_hidden(&spec) {
         let message = format!("has `{HIDDEN}` in it, which is shown in place of a key; send the key, or leave it out");
-        findings.fault("spec", "hidden_value", message);
+        report.fault("spec", "hidden_value", message);
     }
     match spec {
         Value::Object(spec) => spec,
@@ -201,13 +188,13 @@ fn read_spec(kind: ResourceKind, mut fields: Object, findings: &mut RequestFindi
 
 /// ARK's API has the settings of a memory in `config`, where a manifest has them in its `spec`. Answers show
 /// both, so both may come back.
-fn absorb_config(spec: &mut Map<String, Value>, findings: &mut RequestFindings) {
+fn absorb_config(spec: &mut Map<String, Value>, report: &Report) {
     let Some(Value::Object(config)) = spec.get("config").cloned() else { return };
     spec.shift_remove("config");
     for (name, value) in config {
         let known = spec.get(&name);
         if known.is_some_and(|known| *known != value) {
-            findings.warn(format!("`config.{0}` was ignored, since there is another `{0}`", clip(&name)));
+            report.note(format!("`config.{0}` was ignored, since there is another `{0}`", clip(&name)));
         } else if known.is_none() {
             spec.insert(name, value);
         }
@@ -237,6 +224,27 @@ fn expand(value: &mut Value, path: &[&str], name: &str) {
     let Value::Object(members) = value else { return };
     for (_, member) in members.iter_mut().filter(|(key, _)| *first == "*" || key == first) {
         expand(member, rest, name);
+    }
+}
+
+/// Describes that a text may be in place of an object.
+pub(crate) fn describe_short_forms(kind: ResourceKind, spec: &mut Value) {
+    for (_, path, _) in SHORT_FORMS.iter().filter(|(of, ..)| *of == kind) {
+        accept_text(spec, path);
+    }
+}
+
+fn accept_text(schema: &mut Value, path: &[&str]) {
+    let Some((first, rest)) = path.split_first() else {
+        *schema = json!({"anyOf": [{"type": "string"}, schema.take()]});
+        return;
+    };
+    if let Some(any) = schema.get_mut("additionalProperties").filter(|_| *first == "*") {
+        accept_text(any, rest);
+    }
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (_, property) in properties.iter_mut().filter(|(key, _)| *first == "*" || key == first) {
+        accept_text(property, rest);
     }
 }
 

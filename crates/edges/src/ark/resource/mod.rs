@@ -4,7 +4,7 @@
 //! ([`body`]), and how a manifest is shown ([`show`]). Whether a manifest is in order is not decided here
 //! but where files are read, so that a body and a file are held to the same rules.
 
-mod body;
+pub(crate) mod body;
 pub(super) mod raw;
 mod secrets;
 pub(super) mod show;

@@ -13,27 +13,31 @@ use bosun_core::{
     machine::{CallStanding, Delivery, DeliveryTarget, DeliveryVerdict, outcome_code},
 };
 use bosun_engine::{DeliverReport, Engine, QueryKey, Snapshot};
+use bosun_reading::{
+    Field, FieldTable,
+    table::{flag_schema, object_schema, text_schema},
+};
 use serde_json::{Value, json};
 
 use crate::{
     ark::{
-        reading::fields::{WAIT, flag_schema, object_schema, read_body_wait, text_schema},
+        reading::fields::{WAIT, read_body_wait},
         wire,
     },
     http::{
         error::{ApiError, Code, clip},
-        json::{BodyField, FieldTable, Object, RequestFindings, kind_of},
+        report::{BodyFields, RequestReport},
         warning::Warnings,
     },
 };
 
-const TOOL_CALL_ID: BodyField = BodyField { name: "toolCallId", schema: text_schema };
-const TOOL_NAME: BodyField = BodyField { name: "toolName", schema: text_schema };
-const TOOL_RESULT: BodyField = BodyField { name: "toolResult", schema: result_schema };
-const SHORT_RESULT: BodyField = BodyField { name: "result", schema: result_schema };
-const SUCCESS: BodyField = BodyField { name: "success", schema: flag_schema };
-const FAILED_WITH: BodyField =
-    BodyField { name: "error", schema: || json!({"anyOf": [{"type": "string"}, object_schema(ERROR, &["message"])]}) };
+const TOOL_CALL_ID: Field = Field::new("toolCallId", text_schema);
+const TOOL_NAME: Field = Field::new("toolName", text_schema);
+const TOOL_RESULT: Field = Field::new("toolResult", result_schema);
+const SHORT_RESULT: Field = Field::new("result", result_schema);
+const SUCCESS: Field = Field::new("success", flag_schema);
+const FAILED_WITH: Field =
+    Field::new("error", || json!({"anyOf": [{"type": "string"}, object_schema(ERROR, &["message"])]}));
 /// One result.
 const RESULT: FieldTable = &[TOOL_CALL_ID, TOOL_NAME, TOOL_RESULT, SHORT_RESULT, SUCCESS, FAILED_WITH];
 /// A body: one result, or several.
@@ -44,15 +48,14 @@ const POST: FieldTable = &[
     SHORT_RESULT,
     SUCCESS,
     FAILED_WITH,
-    BodyField {
-        name: "toolResults",
-        schema: || json!({"type": "array", "items": object_schema(RESULT, &[]), "minItems": 1, "maxItems": RESULTS_DELIVERED}),
-    },
-    BodyField { name: "continueExecution", schema: flag_schema },
+    Field::new(
+        "toolResults",
+        || json!({"type": "array", "items": object_schema(RESULT, &[]), "minItems": 1, "maxItems": RESULTS_DELIVERED}),
+    ),
+    Field::new("continueExecution", flag_schema),
     WAIT,
 ];
-const ERROR: FieldTable =
-    &[BodyField { name: "code", schema: text_schema }, BodyField { name: "message", schema: text_schema }];
+const ERROR: FieldTable = &[Field::new("code", text_schema), Field::new("message", text_schema)];
 
 fn result_schema() -> Value {
     json!({"description": "What the tool answered: text or any JSON"})
@@ -129,19 +132,16 @@ impl Which {
 }
 
 pub(crate) fn read(warnings: Vec<String>, body: Value) -> Result<ResultPost, ApiError> {
-    let mut findings = RequestFindings::new(Code::InvalidToolResult, warnings);
+    let report = RequestReport::new(Code::InvalidToolResult, warnings);
     refuse_too_many(&body)?;
-    let mut fields = Object::body(body)?.with_fields(POST);
-    let hold = fields.flag("continueExecution", &mut findings) == Some(false);
-    let wait = read_body_wait(&mut fields, &mut findings);
+    let fields = report.body(body)?.with_table(POST);
+    let hold = fields.bool("continueExecution") == Some(false);
+    let wait = read_body_wait(&fields);
     let batch = fields.has("toolResults");
-    let results = if batch {
-        read_batch(&mut fields, &mut findings)
-    } else {
-        read_one(&mut fields, &mut findings).into_iter().collect()
-    };
-    fields.finish(&mut findings);
-    let warnings = findings.conclude()?;
+    let results = if batch { read_batch(&fields) } else { read_one(&fields).into_iter().collect() };
+    fields.finish();
+    drop(fields);
+    let warnings = report.conclude()?;
     Ok(ResultPost { results, batch, hold, wait, warnings })
 }
 
@@ -155,36 +155,37 @@ fn refuse_too_many(body: &Value) -> Result<(), ApiError> {
     Err(ApiError::new(Code::TooManyResults, message))
 }
 
-fn read_batch(fields: &mut Object, findings: &mut RequestFindings) -> Vec<Posted> {
-    let items = fields.list("toolResults", findings).unwrap_or_default();
+fn read_batch(fields: &BodyFields<'_>) -> Vec<Posted> {
+    let items = fields.list("toolResults");
     if items.is_empty() {
-        findings.fault("toolResults", "empty", "must be an array with at least one result");
+        fields.reject("toolResults", "empty", "must be an array with at least one result");
     }
     for name in ["toolName", "toolCallId", "toolResult", "result", "success", "error"] {
-        if fields.take(name).is_some() {
-            findings.fault(name, "mixed_forms", "belongs in the entries of `toolResults`");
+        if fields.get(name).is_some() {
+            fields.reject(name, "mixed_forms", "belongs in the entries of `toolResults`");
         }
     }
     let mut results = Vec::with_capacity(items.len());
-    findings.each("toolResults", items, |findings, place, item| {
-        if let Some(item) = Object::at(place, item, findings) {
-            let mut item = item.with_fields(RESULT);
-            results.extend(read_one(&mut item, findings));
-            item.finish(findings);
+    fields.each_of("toolResults", items, |path, item| {
+        if let Some(item) = fields.at(path, item) {
+            let item = item.with_table(RESULT);
+            results.extend(read_one(&item));
+            item.finish();
         }
     });
     results
 }
 
-fn read_one(fields: &mut Object, findings: &mut RequestFindings) -> Option<Posted> {
-    let (id_path, name_path) = (fields.path_of("toolCallId"), fields.path_of("toolName"));
+fn read_one(fields: &BodyFields<'_>) -> Option<Posted> {
     let named = fields.has("toolCallId") || fields.has("toolName");
-    let id = fields.text("toolCallId", findings);
-    let tool_name = fields.text("toolName", findings);
+    let id = fields.text("toolCallId");
+    let tool_name = fields.text("toolName");
     if !named {
-        findings.fault(id_path, "missing", format!("is missing: say which call it is for, here or as `{name_path}`"));
+        let name_path = fields.path_of("toolName");
+        let message = format!("is missing: say which call it is for, here or as `{name_path}`");
+        fields.reject("toolCallId", "missing", message);
     }
-    let outcome = read_outcome(fields, findings);
+    let outcome = read_outcome(fields);
     let which = match (id, &tool_name) {
         (Some(id), _) => Which::of(id),
         (None, Some(name)) => Which::Tool(name.clone()),
@@ -193,20 +194,18 @@ fn read_one(fields: &mut Object, findings: &mut RequestFindings) -> Option<Poste
     Some(Posted { which, tool_name, outcome: outcome? })
 }
 
-fn read_outcome(fields: &mut Object, findings: &mut RequestFindings) -> Option<Outcome> {
-    let result_path = fields.path_of("toolResult");
-    let success_path = fields.path_of("success");
-    let success = fields.flag("success", findings);
-    let error = read_error(fields, findings);
-    let (long, short) = (fields.take_any("toolResult"), fields.take_any("result"));
+fn read_outcome(fields: &BodyFields<'_>) -> Option<Outcome> {
+    let success = fields.bool("success");
+    let error = read_error(fields);
+    let (long, short) = (fields.get_or_null("toolResult"), fields.get_or_null("result"));
     if long.is_some() && short.is_some() {
-        findings.fault(result_path, "duplicate_field", "appears twice: here and as `result`");
+        fields.reject("toolResult", "duplicate_field", "appears twice: here and as `result`");
         return None;
     }
     let content = long.or(short);
     match (success, error, content) {
         (Some(true), Some(_), _) => {
-            findings.fault(success_path, "contradiction", "is true, and there is an `error`");
+            fields.reject("success", "contradiction", "is true, and there is an `error`");
             None
         }
         (Some(false) | None, Some((code, message)), content) => {
@@ -219,7 +218,7 @@ fn read_outcome(fields: &mut Object, findings: &mut RequestFindings) -> Option<O
         }),
         (Some(true) | None, None, Some(content)) => Some(Outcome::success(content)),
         (Some(true) | None, None, None) => {
-            findings.fault(result_path, "missing", "is missing: what did the tool return?");
+            fields.reject("toolResult", "missing", "is missing: what did the tool return?");
             None
         }
     }
@@ -231,23 +230,22 @@ fn some_content(value: Option<Value>) -> Option<Content> {
 }
 
 /// `error` is a text, or `{code, message}`.
-fn read_error(fields: &mut Object, findings: &mut RequestFindings) -> Option<(String, String)> {
-    let path = fields.path_of("error");
-    match fields.take("error")? {
+fn read_error(fields: &BodyFields<'_>) -> Option<(String, String)> {
+    match fields.get("error")? {
         Value::String(message) => (!message.is_empty()).then(|| (DEFAULT_FAILURE.to_owned(), message)),
         value @ Value::Object(_) => {
-            let mut error = Object::at(path, value, findings)?.with_fields(ERROR);
-            let (missing, message_path) = (!error.has("message"), error.path_of("message"));
-            let code = error.text("code", findings).filter(|code| !code.is_empty());
-            let message = error.text("message", findings);
+            let error = fields.inner(value, "error")?.with_table(ERROR);
+            let missing = !error.has("message");
+            let code = error.text("code").filter(|code| !code.is_empty());
+            let message = error.text("message");
             if missing {
-                findings.fault(message_path, "missing", "is missing: the agent reads it");
+                error.reject("message", "missing", "is missing: the agent reads it");
             }
-            error.finish(findings);
+            error.finish();
             Some((code.unwrap_or_else(|| DEFAULT_FAILURE.into()), message.unwrap_or_default()))
         }
         other => {
-            findings.fault(path, "wrong_type", format!("must be a string or an object, not {}", kind_of(&other)));
+            fields.wrong_field("error", &other, "a string or an object", "");
             None
         }
     }

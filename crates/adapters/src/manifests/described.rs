@@ -1,0 +1,83 @@
+//! The tables of fields, from which the API is described, and the readers of manifests have the same fields.
+//!
+//! That a reader takes no field that is not in its table is checked in every test: `Fields::with_table` panics on it.
+
+use std::{path::Path, sync::Arc};
+
+use bosun_core::tool::BindingKind;
+use bosun_engine::SystemClock;
+use bosun_reading::{Fault, Node, spec, table::object_schema};
+use serde_json::{Value, json};
+
+use super::{ManifestDrafts, document::Document};
+use crate::runner::builtin::Builtins;
+
+/// A value with every field that a schema describes.
+fn sample(schema: &Value) -> Value {
+    if let Some(forms) = schema["anyOf"].as_array() {
+        return sample(forms.last().unwrap());
+    }
+    if let Some(word) = schema.get("const").or_else(|| schema["enum"].get(0)) {
+        return word.clone();
+    }
+    match schema["type"].as_str().unwrap() {
+        "object" => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            Value::Object(properties.map(|(name, schema)| (name.clone(), sample(schema))).collect())
+        }
+        "array" => json!([sample(&schema["items"])]),
+        "boolean" => json!(true),
+        "integer" | "number" => json!(1),
+        _ => json!("x"),
+    }
+}
+
+fn faults(kind: Document, spec: &Value) -> Vec<Fault> {
+    let document = json!({
+        "apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": {"name": "x"}, "spec": spec,
+    });
+    let builtins = Builtins::new(Arc::new(SystemClock));
+    ManifestDrafts::default().read(Path::new("x.yaml"), &Node::from(&document), &builtins)
+}
+
+#[track_caller]
+fn check(kind: Document, spec: &Value) {
+    let unread: Vec<_> = faults(kind, spec).into_iter().filter(|fault| fault.code == "unknown_field").collect();
+    assert!(unread.is_empty(), "{unread:?}");
+}
+
+#[test]
+fn every_field_that_is_described_is_read() {
+    check(Document::Agent, &sample(&object_schema(spec::AGENT, &[])));
+    check(Document::Memory, &sample(&object_schema(spec::MEMORY, &[])));
+    check(Document::Team, &sample(&object_schema(spec::TEAM, &[])));
+    check(Document::McpServer, &sample(&object_schema(spec::MCP_SERVER, &[])));
+}
+
+#[test]
+fn every_field_of_a_tool_is_read_with_the_block_of_its_type() {
+    for kind in BindingKind::of_manifests() {
+        let mut tool = sample(&object_schema(spec::TOOL, &[]));
+        tool["type"] = json!(kind.as_str());
+        let others = BindingKind::of_manifests().filter(|other| *other != kind);
+        others.for_each(|other| drop(tool.as_object_mut().unwrap().shift_remove(other.as_str())));
+        check(Document::Tool, &tool);
+    }
+}
+
+#[test]
+fn every_field_of_a_model_is_read_with_the_settings_of_its_provider() {
+    for provider in ["openai", "azure", "anthropic", "scripted"] {
+        let mut model = sample(&object_schema(spec::MODEL, &[]));
+        let settings = model["config"][provider].clone();
+        model["provider"] = json!(provider);
+        model["config"] = json!({provider: settings});
+        check(Document::Model, &model);
+    }
+}
+
+#[test]
+fn a_field_that_no_reader_takes_would_be_found() {
+    let unknown = faults(Document::Memory, &json!({"colour": "red"}));
+    assert_eq!(unknown.iter().map(|fault| fault.code).collect::<Vec<_>>(), ["unknown_field"]);
+}

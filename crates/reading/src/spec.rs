@@ -1,0 +1,215 @@
+//! The tables of the `spec` of each of ARK's kinds: what their readers take, and what the API describes.
+//!
+//! [`tool`](crate::tool) reads a tool by them, and the adapters' manifests read the others. Fields that ARK knows and
+//! this version refuses are in no table.
+
+use bosun_core::tool::BindingKind;
+use serde_json::{Value, json};
+
+use crate::table::{Field, FieldTable, duration_schema, flag_schema, list_schema, object_schema, text_schema};
+
+/// `{name}`.
+pub const NAMED: FieldTable = &[Field::new("name", text_schema)];
+/// `{name, namespace}`; the namespace must be that of the resource itself.
+pub const MODEL_REF: FieldTable = &[Field::new("name", text_schema), Field::new("namespace", text_schema)];
+
+/// `{value}` or `{valueFrom}`.
+pub const VALUE_SOURCE: FieldTable = &[VALUE, Field::new("valueFrom", || object_schema(VALUE_FROM, &[]))];
+pub const VALUE_FROM: FieldTable = &[
+    SECRET_KEY_REF,
+    Field::new("configMapKeyRef", key_ref_schema),
+    Field::new("queryParameterRef", || object_schema(NAMED, &["name"])),
+];
+/// The same where the value is used by the server itself.
+pub const SECRET_VALUE: FieldTable =
+    &[VALUE, Field::new("valueFrom", || object_schema(SECRET_FROM, &["secretKeyRef"]))];
+pub const SECRET_FROM: FieldTable = &[SECRET_KEY_REF];
+/// An entry of a config map or of a secret.
+pub const KEY_REF: FieldTable =
+    &[Field::new("name", text_schema), Field::new("key", text_schema), Field::new("optional", flag_schema)];
+/// A header or a parameter whose source is beside its name.
+pub const NAMED_SOURCE: FieldTable =
+    &[Field::new("name", text_schema), VALUE, Field::new("valueFrom", || object_schema(VALUE_FROM, &[]))];
+/// A header or a parameter whose source is in `value`.
+pub const NAMED_VALUE: FieldTable = &[Field::new("name", text_schema), Field::new("value", value_source_schema)];
+const VALUE: Field = Field::new("value", text_schema);
+const SECRET_KEY_REF: Field = Field::new("secretKeyRef", key_ref_schema);
+
+fn key_ref_schema() -> Value {
+    object_schema(KEY_REF, &["name", "key"])
+}
+
+fn value_source_schema() -> Value {
+    object_schema(VALUE_SOURCE, &[])
+}
+
+fn secret_value_schema() -> Value {
+    object_schema(SECRET_VALUE, &[])
+}
+
+fn json_schema_schema() -> Value {
+    json!({"type": "object", "description": "JSON Schema of an object"})
+}
+
+/// The types of an agent's tools that mean a builtin one.
+pub const BUILTIN_TYPES: &[&str] = &["builtin", "built-in"];
+/// The types of an agent's tools that mean one with a manifest.
+pub const DECLARED_TYPES: &[&str] = &["custom", "http", "mcp", "agent", "team", "inline", "external"];
+
+pub const AGENT: FieldTable = &[
+    Field::new("description", text_schema),
+    Field::new("prompt", text_schema),
+    Field::new("modelRef", || object_schema(MODEL_REF, &["name"])),
+    Field::new("tools", || list_schema(object_schema(AGENT_TOOL, &["type", "name"]))),
+    Field::new("parameters", || list_schema(object_schema(PARAMETER, &["name"]))),
+    Field::new("outputSchema", json_schema_schema),
+];
+pub const AGENT_TOOL: FieldTable = &[
+    Field::new("type", || {
+        let types = [BUILTIN_TYPES, DECLARED_TYPES].concat();
+        json!({"enum": types})
+    }),
+    Field::new("name", text_schema),
+    Field::new("description", text_schema),
+];
+pub const PARAMETER: FieldTable = &[
+    Field::new("name", || json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})),
+    VALUE,
+    Field::new("valueFrom", || object_schema(VALUE_FROM, &[])),
+];
+
+pub const MODEL: FieldTable = &[
+    Field::new("provider", || json!({"type": "string", "examples": ["openai"]})),
+    Field::new("type", || json!({"type": "string", "examples": ["completions"]})),
+    Field::new("model", secret_value_schema),
+    Field::new("config", || object_schema(MODEL_CONFIG, &[])),
+    Field::new("fallback", || json!({"type": "array", "items": {"type": "string"}, "description": "Names of models"})),
+];
+/// The settings of each provider.
+pub const MODEL_CONFIG: FieldTable = &[
+    Field::new("openai", || object_schema(OPENAI, &["baseUrl"])),
+    Field::new("azure", || object_schema(AZURE, &["baseUrl"])),
+    Field::new("anthropic", || object_schema(ANTHROPIC, &[])),
+    Field::new("scripted", || json!({"type": "object", "description": "Only a manifest in a file may name a script"})),
+];
+pub const OPENAI: FieldTable = &[BASE_URL, API_KEY, HEADERS, PROPERTIES, Field::new("echo", flag_schema)];
+pub const AZURE: FieldTable = &[
+    BASE_URL,
+    API_KEY,
+    HEADERS,
+    PROPERTIES,
+    Field::new("echo", flag_schema),
+    Field::new("apiVersion", secret_value_schema),
+];
+pub const ANTHROPIC: FieldTable = &[
+    BASE_URL,
+    API_KEY,
+    HEADERS,
+    PROPERTIES,
+    Field::new("cache", flag_schema),
+    Field::new("version", secret_value_schema),
+];
+pub const SCRIPTED: FieldTable = &[Field::new("file", text_schema)];
+/// A header of the requests to a model.
+pub const MODEL_HEADER: FieldTable = &[Field::new("name", text_schema), Field::new("value", secret_value_schema)];
+const BASE_URL: Field = Field::new("baseUrl", secret_value_schema);
+const API_KEY: Field = Field::new("apiKey", secret_value_schema);
+const HEADERS: Field = Field::new("headers", || list_schema(object_schema(MODEL_HEADER, &["name", "value"])));
+const PROPERTIES: Field =
+    Field::new("properties", || json!({"type": "object", "additionalProperties": secret_value_schema()}));
+
+/// The languages of scripts.
+pub const LANGUAGES: &[&str] = &["bash", "python", "node", "ts"];
+
+pub const TOOL: FieldTable = &[
+    Field::new("type", || {
+        let types: Vec<_> = BindingKind::of_manifests().map(BindingKind::as_str).collect();
+        json!({"enum": types})
+    }),
+    Field::new("description", text_schema),
+    Field::new("inputSchema", json_schema_schema),
+    Field::new("annotations", || object_schema(TOOL_ANNOTATIONS, &[])),
+    Field::new("http", || object_schema(HTTP, &["url"])),
+    Field::new("mcp", || object_schema(MCP, &["mcpServerRef", "toolName"])),
+    Field::new("agent", name_or_named_schema),
+    Field::new("team", name_or_named_schema),
+    Field::new("builtin", name_or_named_schema),
+    Field::new("inline", || object_schema(INLINE, &["language", "source"])),
+    Field::new("external", || object_schema(EXTERNAL, &[])),
+];
+pub const TOOL_ANNOTATIONS: FieldTable = &[
+    Field::new("title", text_schema),
+    Field::new("readOnlyHint", flag_schema),
+    Field::new("destructiveHint", flag_schema),
+    Field::new("idempotentHint", flag_schema),
+    Field::new("openWorldHint", flag_schema),
+];
+pub const HTTP: FieldTable = &[
+    Field::new("url", || json!({"type": "string", "pattern": "^https?://"})),
+    Field::new("method", || json!({"type": "string", "examples": ["GET", "POST", "PUT", "PATCH", "DELETE"]})),
+    Field::new("timeout", duration_schema),
+    Field::new("body", text_schema),
+    Field::new("headers", named_values_schema),
+    Field::new("bodyParameters", named_values_schema),
+];
+pub const MCP: FieldTable =
+    &[Field::new("toolName", text_schema), Field::new("mcpServerRef", || object_schema(NAMED, &["name"]))];
+pub const INLINE: FieldTable =
+    &[Field::new("language", || json!({"enum": LANGUAGES})), Field::new("source", text_schema)];
+pub const EXTERNAL: FieldTable = &[Field::new("timeout", duration_schema)];
+
+/// The name itself is an older form.
+fn name_or_named_schema() -> Value {
+    json!({"anyOf": [text_schema(), object_schema(NAMED, &["name"])]})
+}
+
+fn named_values_schema() -> Value {
+    let forms = [NAMED_SOURCE, NAMED_VALUE].map(|form| object_schema(form, &["name"]));
+    list_schema(json!({"anyOf": forms}))
+}
+
+/// The largest window of a memory: more than any model reads.
+pub const LARGEST_WINDOW: u64 = 1_000_000;
+
+pub const MEMORY: FieldTable = &[
+    Field::new("type", || json!({"const": "buffer"})),
+    Field::new("maxMessages", window_schema),
+    Field::new("maxTokens", window_schema),
+    Field::new("description", text_schema),
+];
+
+fn window_schema() -> Value {
+    json!({"type": "integer", "minimum": 1, "maximum": LARGEST_WINDOW})
+}
+
+/// Who speaks next.
+pub const STRATEGIES: &[&str] = &["sequential", "round-robin", "selector", "graph"];
+
+pub const TEAM: FieldTable = &[
+    Field::new("description", text_schema),
+    Field::new("prompt", text_schema),
+    Field::new("members", || list_schema(object_schema(TEAM_MEMBER, &["name"]))),
+    Field::new("strategy", || json!({"enum": STRATEGIES})),
+    Field::new("leader", text_schema),
+    Field::new("loops", flag_schema),
+    Field::new("maxTurns", || json!({"type": "integer", "minimum": 1})),
+    Field::new("graph", || object_schema(GRAPH, &[])),
+    Field::new("selector", || object_schema(SELECTOR, &[])),
+];
+pub const TEAM_MEMBER: FieldTable =
+    &[Field::new("name", text_schema), Field::new("type", || json!({"enum": ["agent", "team"]}))];
+pub const GRAPH: FieldTable = &[Field::new("edges", || list_schema(object_schema(EDGE, &["from", "to"])))];
+pub const EDGE: FieldTable = &[Field::new("from", text_schema), Field::new("to", text_schema)];
+pub const SELECTOR: FieldTable = &[Field::new("agent", text_schema), Field::new("selectorPrompt", text_schema)];
+
+/// How MCP servers are spoken to.
+pub const TRANSPORTS: &[&str] = &["http", "sse"];
+
+pub const MCP_SERVER: FieldTable = &[
+    Field::new("address", value_source_schema),
+    Field::new("transport", || json!({"enum": TRANSPORTS})),
+    Field::new("description", text_schema),
+    Field::new("timeout", duration_schema),
+    Field::new("pollInterval", duration_schema),
+    Field::new("headers", named_values_schema),
+];
