@@ -1,7 +1,7 @@
 //! A least-recently-used cache, bounded by the sum of the weights of its values.
 //!
 //! The weight is bytes wherever a client chooses how large a value is, since counting entries would bound nothing
-//! there; values that are all of one size may weigh one each. The cache has no lock of its own: callers that share one
+//! there; values that are all of one size may weigh one each. The number of entries can be bounded in addition. The cache has no lock of its own: callers that share one
 //! wrap it in theirs. Evicted values are returned, so that they can be dropped outside of that lock.
 
 use std::{
@@ -14,6 +14,7 @@ use std::{
 #[derive(Debug)]
 pub struct WeightedCache<K, V> {
     capacity: usize,
+    max_entries: usize,
     weight: usize,
     /// Counts uses: a logical clock.
     now: u64,
@@ -32,7 +33,13 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
     /// A cache whose weights sum up to at most `capacity`.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { capacity, weight: 0, now: 0, slots: HashMap::new(), by_use: BTreeMap::new() }
+        Self { capacity, max_entries: usize::MAX, weight: 0, now: 0, slots: HashMap::new(), by_use: BTreeMap::new() }
+    }
+
+    /// The same, with at most `max_entries` values.
+    #[must_use]
+    pub fn with_max_entries(self, max_entries: usize) -> Self {
+        Self { max_entries, ..self }
     }
 
     /// The value of `key`, which becomes the most recently used.
@@ -41,11 +48,14 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         K: Borrow<Q>,
     {
         let slot = self.slots.get_mut(key)?;
-        self.now += 1;
-        if let Some(key) = self.by_use.remove(&slot.used) {
+        // The one that was used last need not be moved.
+        if slot.used != self.now
+            && let Some(key) = self.by_use.remove(&slot.used)
+        {
+            self.now += 1;
+            slot.used = self.now;
             self.by_use.insert(self.now, key);
         }
-        slot.used = self.now;
         Some(&slot.value)
     }
 
@@ -99,6 +109,11 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         self.by_use.clear();
     }
 
+    /// All values, the least recently used first.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.by_use.values().filter_map(|key| self.slots.get(key)).map(|slot| &slot.value)
+    }
+
     /// The sum of the weights.
     #[must_use]
     pub fn weight(&self) -> usize {
@@ -116,7 +131,7 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
     }
 
     fn evict(&mut self, evicted: &mut Vec<V>) {
-        while self.weight > self.capacity {
+        while self.weight > self.capacity || self.slots.len() > self.max_entries {
             let Some((_, key)) = self.by_use.pop_first() else { return };
             if let Some(slot) = self.slots.remove(&key) {
                 self.weight -= slot.weight;
@@ -141,6 +156,29 @@ mod tests {
         assert_eq!((cache.len(), cache.weight()), (3, 10));
         assert_eq!(cache.get("b"), None);
         assert_eq!(cache.get("c"), Some(&"c"));
+    }
+
+    #[test]
+    fn the_number_of_entries_is_bounded_too() {
+        let mut cache = WeightedCache::new(10).with_max_entries(2);
+        assert_eq!(cache.insert("a", "a", 1), Vec::<&str>::new());
+        assert_eq!(cache.insert("b", "b", 1), Vec::<&str>::new());
+        assert_eq!(cache.insert("a", "a again", 1), ["a"], "not a third entry");
+        assert_eq!(cache.insert("c", "c", 1), ["b"]);
+        assert_eq!(cache.insert("d", "d", 10), ["a again", "c"], "the weight still counts");
+        let mut none = WeightedCache::new(10).with_max_entries(0);
+        assert_eq!(none.insert("a", "a", 1), ["a"]);
+    }
+
+    #[test]
+    fn values_are_in_the_order_of_their_use() {
+        let mut cache = WeightedCache::new(10);
+        for key in ["a", "b", "c"] {
+            let _ = cache.insert(key, key, 1);
+        }
+        let _ = cache.get("a");
+        let _ = cache.weigh("b", 2);
+        assert_eq!(cache.values().collect::<Vec<_>>(), [&"b", &"c", &"a"], "weighing is not a use");
     }
 
     #[test]

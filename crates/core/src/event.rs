@@ -5,7 +5,7 @@
 //! version `v`; fields are only ever added. Token deltas are not here: they are not worth a disk write, and a reader
 //! that missed them gets the whole text.
 
-use std::{collections::BTreeMap, io::Write as _, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -237,7 +237,8 @@ impl Event {
     /// Only if the event holds a value that JSON cannot, which no event does.
     pub fn encode(&self) -> Result<String, serde_json::Error> {
         let mut body = Vec::with_capacity(512);
-        write!(body, "{{\"v\":{}", self.version()).map_err(serde::ser::Error::custom)?;
+        body.extend_from_slice(br#"{"v":"#);
+        serde_json::to_writer(&mut body, &self.version())?;
         let members = body.len();
         serde_json::to_writer(&mut body, self)?;
         // The opening brace of the event: its members follow the version. An event is never an empty object.

@@ -5,6 +5,8 @@
 //! Changes of a query have a ceiling of their own, below that of the journal, so that no client can fill the journal of
 //! a query until it cannot make progress.
 
+use std::ops::AddAssign;
+
 use crate::{
     ceiling::{CHANGES_BYTES, ENTRY_BYTES, JOURNAL_BYTES},
     event::Event,
@@ -12,7 +14,7 @@ use crate::{
     machine::failure_code,
 };
 
-/// The size of a journal.
+/// The size of a journal, or of one of its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalSize {
     /// Of all entries, as they are stored.
@@ -44,26 +46,32 @@ impl JournalFault {
 }
 
 impl JournalSize {
-    /// Counts an entry; `body` is its text.
-    pub fn add(&mut self, event: &Event, body: &str) {
-        self.bytes += body.len();
-        self.memory += json::memory_of(body);
-        if matches!(event, Event::Changed(_)) {
-            self.changes += body.len();
-        }
+    /// The size of one entry; `body` is its text.
+    #[must_use]
+    pub fn of_entry(event: &Event, body: &str) -> Self {
+        let changes = if matches!(event, Event::Changed(_)) { body.len() } else { 0 };
+        Self { bytes: body.len(), changes, memory: json::memory_of(body) }
     }
 
-    /// Counts an entry that is about to be appended.
+    /// Counts an entry of size `entry` that is about to be appended.
     ///
     /// # Errors
     /// If it is larger than an entry may be, or the journal would be larger than a journal may be.
-    pub fn admit(&mut self, event: &Event, body: &str) -> Result<(), JournalFault> {
-        if body.len() > ENTRY_BYTES {
-            return Err(JournalFault::EntryTooLarge(body.len()));
+    pub fn admit(&mut self, event: &Event, entry: Self) -> Result<(), JournalFault> {
+        if entry.bytes > ENTRY_BYTES {
+            return Err(JournalFault::EntryTooLarge(entry.bytes));
         }
-        self.add(event, body);
+        *self += entry;
         let is_full = self.bytes > JOURNAL_BYTES || self.changes > CHANGES_BYTES;
         if is_full && !event.is_final() { Err(JournalFault::Full) } else { Ok(()) }
+    }
+}
+
+impl AddAssign for JournalSize {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.changes += other.changes;
+        self.memory += other.memory;
     }
 }
 
@@ -83,38 +91,38 @@ mod tests {
         Event::Changed(Box::new(Changed { labels, ..Changed::default() }))
     }
 
-    fn text(bytes: usize) -> String {
-        "x".repeat(bytes)
+    fn admit(size: &mut JournalSize, event: &Event, bytes: usize) -> Result<(), JournalFault> {
+        size.admit(event, JournalSize::of_entry(event, &"x".repeat(bytes)))
     }
 
     #[test]
     fn an_entry_is_accepted_up_to_its_ceiling() {
-        assert_eq!(JournalSize::default().admit(&said(), &text(ENTRY_BYTES)), Ok(()));
-        let more = text(ENTRY_BYTES + 1);
-        let refused = JournalSize::default().admit(&said(), &more);
-        assert_eq!(refused, Err(JournalFault::EntryTooLarge(ENTRY_BYTES + 1)));
+        let mut size = JournalSize::default();
+        assert_eq!(admit(&mut size, &said(), ENTRY_BYTES), Ok(()));
+        let refused = Err(JournalFault::EntryTooLarge(ENTRY_BYTES + 1));
+        assert_eq!(admit(&mut size, &said(), ENTRY_BYTES + 1), refused);
         // Not even an end: its parts were bounded before.
-        assert_eq!(JournalSize::default().admit(&Event::Completed, &more), refused);
+        assert_eq!(admit(&mut size, &Event::Completed, ENTRY_BYTES + 1), refused);
     }
 
     #[test]
     fn a_full_journal_accepts_an_end_and_nothing_else() {
         let mut size = JournalSize::default();
         for _ in 0..JOURNAL_BYTES / ENTRY_BYTES {
-            size.admit(&said(), &text(ENTRY_BYTES)).unwrap();
+            admit(&mut size, &said(), ENTRY_BYTES).unwrap();
         }
         assert_eq!(size.bytes, JOURNAL_BYTES);
-        assert_eq!({ size }.admit(&said(), "x"), Err(JournalFault::Full));
-        assert_eq!(size.admit(&Event::Completed, "{}"), Ok(()));
+        assert_eq!(admit(&mut { size }, &said(), 1), Err(JournalFault::Full));
+        assert_eq!(admit(&mut size, &Event::Completed, 2), Ok(()));
     }
 
     #[test]
     fn changes_never_fill_a_journal() {
         let mut size = JournalSize::default();
         for _ in 0..CHANGES_BYTES / 1024 {
-            size.admit(&change(), &text(1024)).unwrap();
+            admit(&mut size, &change(), 1024).unwrap();
         }
-        assert_eq!({ size }.admit(&change(), "x"), Err(JournalFault::Full));
+        assert_eq!(admit(&mut { size }, &change(), 1), Err(JournalFault::Full));
         assert_eq!(size.bytes, size.changes);
         const { assert!(CHANGES_BYTES + 2 * ENTRY_BYTES <= JOURNAL_BYTES) };
     }

@@ -171,13 +171,13 @@ impl MemoryState {
                 let query = known.get_mut();
                 query.head = head;
                 query.epoch = if moves { epoch } else { query.epoch };
-                entries.iter().for_each(|entry| query.size.add(&entry.event, &entry.body));
+                entries.iter().for_each(|entry| query.size += entry.size);
                 query.entries.extend(entries.into_iter().map(|encoded| encoded.entry));
             }
             btree_map::Entry::Vacant(place) => {
                 self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
                 let mut size = JournalSize::default();
-                entries.iter().for_each(|entry| size.add(&entry.event, &entry.body));
+                entries.iter().for_each(|entry| size += entry.size);
                 let entries = entries.into_iter().map(|encoded| encoded.entry).collect();
                 place.insert(MemoryQuery { head, entries, size, documents, conversation, epoch });
             }

@@ -57,12 +57,13 @@ pub struct Append {
     pub conversation: Option<conversations::ConversationPart>,
 }
 
-/// An entry and its event as JSON text. It is encoded once, by the writer: the text is what a store keeps, and its
-/// length is what the [ceilings](bosun_core::journal) limit.
+/// An entry and its event as JSON text. It is encoded and measured once, by the writer: the text is what a store keeps,
+/// and its size is what the [ceilings](bosun_core::journal) limit.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     pub entry: Arc<Entry>,
     pub body: String,
+    pub size: JournalSize,
 }
 
 impl Encoded {
@@ -70,7 +71,8 @@ impl Encoded {
     /// Only if the event contains a value that JSON cannot represent, which no event does.
     pub fn new(entry: Entry) -> Result<Self, StoreError> {
         let body = entry.event.encode().map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-        Ok(Self { entry: Arc::new(entry), body })
+        let size = JournalSize::of_entry(&entry.event, &body);
+        Ok(Self { entry: Arc::new(entry), body, size })
     }
 }
 

@@ -113,7 +113,7 @@ impl LockedQuery<'_> {
         let CreationParts { toolset, request, joins } = brings;
         let entry = Encoded::new(Entry { seq: 1, at: now, event })?;
         let mut size = JournalSize::default();
-        size.admit(&entry.event, &entry.body)?;
+        size.admit(&entry.event, entry.size)?;
         let (namespace, name) = self.live.key.clone();
         let mut head = Head::new(uid, namespace, name, &entry)?;
         let mut transcript = Transcript::new(&entry).ok_or(StoreError::Inconsistent(FoldError::NotCreated(uid)))?;
@@ -128,7 +128,7 @@ impl LockedQuery<'_> {
         self.live.metrics.note(&records);
         journal_log::log(&head, written());
         let mut recent = Recent::default();
-        recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
+        recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.size.bytes)));
         let position = store.append(Append {
             head: Arc::clone(&head),
             seen: 0,
@@ -186,7 +186,7 @@ impl LockedQuery<'_> {
         let seen = state.head.seq;
         let mut entries = encode(seen, now, events)?;
         let mut size = state.size;
-        if let Err(fault) = entries.iter().try_for_each(|entry| size.admit(&entry.event, &entry.body)) {
+        if let Err(fault) = entries.iter().try_for_each(|entry| size.admit(&entry.event, entry.size)) {
             if entries.iter().any(|entry| entry.event.moves()) {
                 let failed = machine::fail(&state.head, fault.code(), fault.to_string());
                 self.append(store, now, failed, never)?;
@@ -215,7 +215,7 @@ impl LockedQuery<'_> {
         });
         self.live.metrics.note(&records);
         journal_log::log(head, entries.iter().map(|entry| &**entry));
-        state.recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.body.len())));
+        state.recent.extend(entries.iter().map(|entry| (Arc::clone(&entry.entry), entry.size.bytes)));
         let append = Append {
             head: Arc::clone(&state.head),
             seen,
@@ -239,9 +239,7 @@ impl LockedQuery<'_> {
         }
         let position = state.position;
         let status = state.head.status();
-        let has_grown = || state.size.memory > self.live.weight.load(Ordering::Relaxed) + REWEIGHED;
-        if self.live.is_kept.load(Ordering::Relaxed)
-            && has_grown()
+        if state.size.memory > self.live.weight.load(Ordering::Relaxed) + REWEIGHED
             && let Some(live_queries) = self.live.live_queries.upgrade()
         {
             live_queries.reweigh(self.live, state.size.memory);
@@ -296,7 +294,7 @@ fn fold(
     for entry in entries {
         head.apply(entry)?;
         transcript.apply(entry);
-        size.add(&entry.event, &entry.body);
+        *size += entry.size;
     }
     Ok(())
 }

@@ -7,16 +7,18 @@
 //! changes of the query within the process.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
-use bosun_core::{CallId, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, ceiling::WAITING_CACHE_BYTES};
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Notify, futures::Notified, watch};
+use bosun_core::{
+    CallId, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, cache::WeightedCache, ceiling::WAITING_CACHE_BYTES,
+};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::state::QueryState;
@@ -37,20 +39,12 @@ pub(crate) struct LiveQueries {
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<QueryKey, Weak<LiveQuery>>>,
+    /// The cache of queries that wait for their client. Dropping the last reference to a query locks `open`, so an
+    /// evicted one is dropped after this lock is released.
     waiting: Mutex<WaitingQueries>,
-    /// The capacity of the cache of waiting queries, within [`WAITING_CACHE_BYTES`]. It equals `max_running`, so that
-    /// waiting queries take no more memory than running ones.
-    max_waiting: usize,
 }
 
-/// The cache of queries that wait for their client.
-#[derive(Default)]
-struct WaitingQueries {
-    /// The longest waiting first.
-    kept: VecDeque<Arc<LiveQuery>>,
-    /// The sum of their weights.
-    bytes: usize,
-}
+type WaitingQueries = WeightedCache<QueryKey, Arc<LiveQuery>>;
 
 /// One live query.
 pub(crate) struct LiveQuery {
@@ -60,9 +54,7 @@ pub(crate) struct LiveQuery {
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
     slot: AsyncMutex<QuerySlot>,
-    /// Whether it is in the cache of waiting queries. Changes under the lock of that cache.
-    pub(super) is_kept: AtomicBool,
-    /// Its weight in that cache, in bytes; changes under the same lock.
+    /// The size in bytes that the cache of waiting queries was last told. Changes under the lock of the query.
     pub(super) weight: AtomicUsize,
     /// Counts up with every entry while there are subscribers.
     changed: watch::Sender<u64>,
@@ -119,13 +111,16 @@ pub(crate) enum DraftText {
 }
 
 impl LiveQueries {
+    /// At most `max_running` waiting queries are cached, within [`WAITING_CACHE_BYTES`], so that they take no more
+    /// memory than running ones.
     pub(crate) fn new(
         arguments: ArgumentsInAudit,
         metrics: Arc<Metrics>,
         clock: Arc<dyn Clock>,
-        max_waiting: usize,
+        max_running: usize,
     ) -> Self {
-        Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::default(), max_waiting }
+        let waiting = WaitingQueries::new(WAITING_CACHE_BYTES).with_max_entries(max_running);
+        Self { arguments, metrics, clock, open: Mutex::default(), waiting: Mutex::new(waiting) }
     }
 
     /// The entry for `key`, created if necessary.
@@ -141,7 +136,6 @@ impl LiveQueries {
             metrics: Arc::clone(&self.metrics),
             clock: Arc::clone(&self.clock),
             slot: AsyncMutex::default(),
-            is_kept: AtomicBool::default(),
             weight: AtomicUsize::default(),
             changed: watch::Sender::new(0),
             settled: Notify::new(),
@@ -158,79 +152,44 @@ impl LiveQueries {
     /// Caches a query that waits for its client and evicts those that have waited longest. `weight` is its approximate
     /// size in memory.
     pub(crate) fn keep(&self, live: &Arc<LiveQuery>, weight: usize) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !live.is_kept.swap(true, Ordering::Relaxed) {
-            waiting.kept.push_back(Arc::clone(live));
-        }
-        waiting.weigh(live, weight);
-        let surplus = waiting.evict(self.max_waiting);
-        // Dropping the last reference takes the other lock.
-        drop(waiting);
-        drop(surplus);
+        live.weight.store(weight, Ordering::Relaxed);
+        let evicted = self.waiting().insert(live.key.clone(), Arc::clone(live), weight);
+        drop(evicted);
     }
 
-    /// Updates the weight of a cached query that has grown.
+    /// Updates the weight of a query that has grown, if it is cached.
     pub(super) fn reweigh(&self, live: &LiveQuery, weight: usize) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if live.is_kept.load(Ordering::Relaxed) {
-            waiting.weigh(live, weight);
-        }
-        let surplus = waiting.evict(self.max_waiting);
-        drop(waiting);
-        drop(surplus);
+        live.weight.store(weight, Ordering::Relaxed);
+        let evicted = self.waiting().weigh(&live.key, weight);
+        drop(evicted);
     }
 
     /// Evicts a query that has ended: the store may delete it without notice.
     pub(super) fn let_go(&self, live: &LiveQuery) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if !live.is_kept.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        waiting.weigh(live, 0);
-        let found = waiting.kept.iter().rposition(|kept| std::ptr::eq(&**kept, live));
-        let kept = found.and_then(|index| waiting.kept.remove(index));
-        drop(waiting);
-        drop(kept);
+        let evicted = self.waiting().remove(&live.key);
+        drop(evicted);
     }
 
-    /// The cached waiting queries.
+    /// The cached waiting queries, the longest waiting first.
     #[cfg(test)]
     pub(crate) fn at_hand(&self) -> Vec<QueryKey> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.kept.iter().map(|live| live.key.clone()).collect()
+        self.waiting().values().map(|live| live.key.clone()).collect()
     }
 
     /// Their approximate size in memory.
     #[cfg(test)]
     pub(crate) fn weight(&self) -> usize {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).bytes
+        self.waiting().weight()
     }
 
     /// How many queries are in use, without those that are only cached.
     pub(crate) fn len(&self) -> usize {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        open.len() - waiting.kept.iter().filter(|live| Arc::strong_count(live) == 1).count()
-    }
-}
-
-impl WaitingQueries {
-    /// Sets the weight of `live` and updates the sum.
-    fn weigh(&mut self, live: &LiveQuery, weight: usize) {
-        let before = live.weight.swap(weight, Ordering::Relaxed);
-        self.bytes = self.bytes - before + weight;
+        open.len() - self.waiting().values().filter(|live| Arc::strong_count(live) == 1).count()
     }
 
-    /// Evicts the longest waiting until the others are within the limits.
-    fn evict(&mut self, most: usize) -> Vec<Arc<LiveQuery>> {
-        let mut surplus = Vec::new();
-        while self.kept.len() > most || self.bytes > WAITING_CACHE_BYTES {
-            let Some(live) = self.kept.pop_front() else { break };
-            self.weigh(&live, 0);
-            live.is_kept.store(false, Ordering::Relaxed);
-            surplus.push(live);
-        }
-        surplus
+    fn waiting(&self) -> MutexGuard<'_, WaitingQueries> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -248,7 +207,7 @@ impl Drop for LiveQuery {
 /// A query, locked against all other changes in this process.
 pub(crate) struct LockedQuery<'a> {
     pub(super) live: &'a LiveQuery,
-    pub(super) slot: MutexGuard<'a, QuerySlot>,
+    pub(super) slot: AsyncMutexGuard<'a, QuerySlot>,
 }
 
 impl LiveQuery {

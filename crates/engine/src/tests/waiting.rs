@@ -91,6 +91,25 @@ async fn at_most_max_running_waiting_queries_are_cached() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_query_that_waits_again_has_not_waited_longest() {
+    let settings = EngineSettings { max_running: 2, ..EngineSettings::default() };
+    let world = EngineWorld::with_settings(ask_twice(), CallLedger::open(), settings).await;
+    let all_are_done = || tokio::time::sleep(Duration::from_millis(1));
+    let ask =
+        async |name| world.engine.submit(submission(name, vec![outside("ask")]), PATIENCE).await.unwrap().snapshot;
+    let first = ask("a").await;
+    all_are_done().await;
+    ask("b").await;
+    all_are_done().await;
+    let posted = vec![delivery(call(&first, 0), "42")];
+    world.engine.deliver(Actor::local(), key("a"), posted, false, PATIENCE).await.unwrap();
+    all_are_done().await;
+    ask("c").await;
+    all_are_done().await;
+    assert_eq!(world.engine.inner.live_queries.at_hand(), [key("a"), key("c")]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_result_again_is_a_replay_and_another_one_a_conflict() {
     let world = EngineWorld::new(ask_then_say()).await;
     let id = call(&world.submit(vec![outside("ask")]).await, 0);

@@ -88,7 +88,7 @@ impl Queued {
     pub(super) fn new(append: Append, audited: bool) -> Result<Self, StoreError> {
         let (is_whole, moves) = (append.is_whole(), append.moves());
         let blobs = append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect();
-        let row = |Encoded { entry, body }| Row { seq: entry.seq, at: entry.at, body };
+        let row = |Encoded { entry, body, .. }| Row { seq: entry.seq, at: entry.at, body };
         let rows = append.entries.into_iter().map(row).collect();
         let (joins, adds) = match append.conversation {
             Some(ConversationPart::Joins(joining)) => (Some(joining), None),

@@ -414,6 +414,6 @@ fn counted(uid: QueryUid, row: &Row<'_>, column: usize, size: &mut JournalSize) 
     let at: i64 = row.get(column + 1).map_err(unavailable)?;
     let body = row.get_ref(column + 2).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
     let event = Event::decode(body).map_err(|source| StoreError::Unreadable { uid, source })?;
-    size.add(&event, body);
+    *size += JournalSize::of_entry(&event, body);
     Ok(Entry { seq, at: Timestamp(at), event })
 }
