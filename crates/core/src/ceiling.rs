@@ -61,6 +61,8 @@ pub enum Above {
     Lowered,
     /// The rest is cut, with a mark that says so.
     Cut,
+    /// A mark with type and size replaces it.
+    Marked,
     /// The rest comes with the next page.
     NextPage,
     /// A reference replaces it.
@@ -154,6 +156,12 @@ ceilings! {
     REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
     /// One result, as the model reads it
     RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Above::Cut;
+    /// A result of content blocks whose texts and images are shown to the model
+    BLOCKS_SHOWN_BYTES: Model = 8 * MIB, Bytes, Above::Marked;
+    /// Images in one request, the newest first
+    IMAGES_SHOWN: Model = 20, Count, Above::Marked;
+    /// Images in one request together, in base64
+    IMAGES_SHOWN_BYTES: Model = 20 * MIB, Bytes, Above::Marked;
 
     /// One entry of a journal
     ENTRY_BYTES: Journal = 8 * MIB, Bytes, Above::Code("entry_too_large");

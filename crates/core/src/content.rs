@@ -1,8 +1,10 @@
 //! The content of a result: the value itself, or a reference to a blob if it is large.
 //!
-//! A journal stores small content inline, as JSON. Large content is bytes in a blob, and the journal stores its hash,
+//! A journal stores small content inline, as JSON: one value, or the [content blocks](Blocks) of a tool that answers
+//! with several. Large content is bytes in a blob, and the journal stores its hash,
 //! size and type. There is no I/O here: [`Large`] is a reference, and its bytes are always stored before it is written.
 
+mod blocks;
 mod check;
 mod media_type;
 mod page;
@@ -14,6 +16,7 @@ use serde_json::Value;
 
 use crate::{ContentHash, hash::Hashing, json};
 
+pub use blocks::{Blocks, Image, Images};
 pub use check::{BadContent, ContentCheck};
 pub use media_type::{MediaType, NotTaken};
 pub use page::{ContentPage, ContentWindow};
@@ -27,11 +30,13 @@ pub const LARGEST_BYTES: u64 = crate::ceiling::RESULT_BYTES as u64;
 /// Maximum size of the excerpt of large content that is stored in the journal.
 pub const HEAD_BYTES: usize = 4 * 1024;
 
-/// The content of an outcome. In a journal, `content` is the value and `large` the reference.
+/// The content of an outcome. In a journal, `content` is the value, `blocks` the content blocks, and `large` the reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Content {
     #[serde(rename = "content")]
     Inline(Value),
+    #[serde(rename = "blocks")]
+    Blocks(Blocks),
     #[serde(rename = "large")]
     Large(Large),
 }
@@ -62,6 +67,17 @@ impl Content {
     pub fn inline_text(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Inline(value) => Some(text_of(value)),
+            Self::Blocks(blocks) => Some(Cow::Owned(blocks.to_json())),
+            Self::Large(_) => None,
+        }
+    }
+
+    /// The reference that it has as a blob, and the text of the blob; `None` if it is a reference.
+    #[must_use]
+    pub fn as_blob(&self) -> Option<(Large, Cow<'_, str>)> {
+        match self {
+            Self::Inline(value) => Some(Large::of(value)),
+            Self::Blocks(blocks) => Some(Large::of_blocks(blocks)),
             Self::Large(_) => None,
         }
     }
@@ -72,6 +88,7 @@ impl Content {
         match self {
             Self::Inline(Value::String(text)) => text.len() > INLINE_BYTES,
             Self::Inline(value) => serde_json::to_writer(ContentRoom(INLINE_BYTES), value).is_err(),
+            Self::Blocks(blocks) => serde_json::to_writer(ContentRoom(INLINE_BYTES), blocks).is_err(),
             Self::Large(_) => false,
         }
     }
@@ -94,7 +111,16 @@ impl Large {
     #[must_use]
     pub fn of(value: &Value) -> (Self, Cow<'_, str>) {
         let media_type = if value.is_string() { MediaType::plain_text() } else { MediaType::json() };
-        let text = text_of(value);
+        Self::describe(media_type, text_of(value))
+    }
+
+    /// The same for content blocks.
+    #[must_use]
+    pub fn of_blocks(blocks: &Blocks) -> (Self, Cow<'_, str>) {
+        Self::describe(MediaType::blocks(), Cow::Owned(blocks.to_json()))
+    }
+
+    fn describe(media_type: MediaType, text: Cow<'_, str>) -> (Self, Cow<'_, str>) {
         let mut description = ContentDescription::default();
         description.push(text.as_bytes());
         (description.finish(media_type), text)
@@ -176,6 +202,19 @@ mod tests {
         let (large, text) = Large::of(&value);
         assert_eq!(text, r#"{"b":1,"a":"é"}"#, "keys stay in their order");
         assert_eq!((large.size, large.media_type.as_str()), (16, "application/json"));
+    }
+
+    #[test]
+    fn content_blocks_are_a_kind_of_their_own() {
+        let blocks = |text: String| Content::Blocks(Blocks::new(vec![json!({"type": "text", "text": text})], None));
+        let small = blocks("é".into());
+        let (large, text) = small.as_blob().unwrap();
+        assert_eq!(text, r#"{"content":[{"type":"text","text":"é"}]}"#);
+        assert_eq!(small.inline_text(), Some(text));
+        assert_eq!((large.size, large.media_type), (41, MediaType::blocks()));
+        // The envelope has 39 bytes.
+        assert!(!blocks("x".repeat(INLINE_BYTES - 39)).is_too_large_inline());
+        assert!(blocks("x".repeat(INLINE_BYTES - 38)).is_too_large_inline());
     }
 
     #[test]

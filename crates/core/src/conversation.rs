@@ -86,7 +86,13 @@ mod tests {
         check(&Message::User("abcde".into()), 6);
         check(&Message::System("ü".repeat(4)), 6);
         check(
-            &Message::Tool { provider_id: "1".into(), alias: "t".into(), content: "12345678".into(), is_error: false },
+            &Message::Tool {
+                provider_id: "1".into(),
+                alias: "t".into(),
+                content: "12345678".into(),
+                images: Default::default(),
+                is_error: false,
+            },
             6,
         );
         let call = MessageCall { provider_id: "1".into(), alias: "look".into(), arguments: "{}".into() };
@@ -103,7 +109,13 @@ mod tests {
                     calls: vec![MessageCall { provider_id: "c".into(), alias: "look".into(), arguments: "{ }".into() }],
                     provider: Some(std::sync::Arc::new(serde_json::json!({"anthropic": {"content": [1]}}))),
                 },
-                Message::Tool { provider_id: "c".into(), alias: "look".into(), content: "here".into(), is_error: true },
+                Message::Tool {
+                    provider_id: "c".into(),
+                    alias: "look".into(),
+                    content: "here".into(),
+                    images: Default::default(),
+                    is_error: true,
+                },
                 Message::Assistant { text: Some("There.".into()), calls: Vec::new(), provider: None },
             ],
         };

@@ -21,8 +21,8 @@ pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to large results;
 /// version 3 has targets, messages, conversations and rejected answers; version 4 has changes of an accepted query;
-/// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls. An entry is written with the oldest
-/// version that can represent it.
+/// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls and content blocks. An entry is
+/// written with the oldest version that can represent it.
 pub const VERSION: u32 = 6;
 
 /// One entry: what happened, when, and its sequence number.
@@ -249,6 +249,7 @@ impl Event {
     fn version(&self) -> u32 {
         match self {
             Self::CallPending { .. } | Self::CallDue { .. } => 6,
+            Self::CallFinished { outcome, .. } | Self::CallResolved { outcome, .. } if outcome.has_blocks() => 6,
             Self::ClockStepped { .. } | Self::Interrupted => 5,
             Self::Changed(_) => 4,
             Self::Created { spec, .. } if spec.is_beyond_version_2() => 3,
@@ -311,7 +312,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Content, QueryUid};
+    use crate::{Content, QueryUid, content::Blocks};
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
@@ -326,6 +327,13 @@ mod tests {
         let large = event.encode().unwrap();
         assert!(large.starts_with(r#"{"v":2,"kind":"call_resolved","#), "{large}");
         assert_eq!(Event::decode(&large).unwrap(), event);
+        let blocks = Content::Blocks(Blocks::new(vec![json!({"type": "text", "text": "2108"})], None));
+        let large = Content::Large(blocks.as_blob().unwrap().0);
+        for event in [resolved(blocks), resolved(large)] {
+            let text = event.encode().unwrap();
+            assert!(text.starts_with(r#"{"v":6,"kind":"call_resolved","#), "{text}");
+            assert_eq!(Event::decode(&text).unwrap(), event);
+        }
         let changed = Event::Changed(Box::default()).encode().unwrap();
         assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version has it");
         let stepped = Event::ClockStepped { by_ms: -7 }.encode().unwrap();

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
+    content::Images,
     json::{self, JsonLimits},
     text::clip,
     transcript::{Message, MessageCall},
@@ -285,7 +286,8 @@ impl MessageReader {
         match self.open.get_mut(id).and_then(Vec::pop) {
             Some(open) => {
                 let (provider_id, alias) = (id.into(), open.name.into());
-                self.messages.push(Message::Tool { provider_id, alias, content, is_error: false });
+                let images = Images::default();
+                self.messages.push(Message::Tool { provider_id, alias, content, images, is_error: false });
             }
             None => {
                 let message = format!(
@@ -376,7 +378,10 @@ pub mod openai {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
     use serde_json::{Map, Value};
 
-    use crate::transcript::{Message, MessageCall};
+    use crate::{
+        content::Images,
+        transcript::{Message, MessageCall},
+    };
 
     /// # Errors
     /// Those of the serializer.
@@ -420,6 +425,7 @@ pub mod openai {
                 provider_id: tool_call_id.into(),
                 alias: name?.into(),
                 content: text(content)?,
+                images: Images::default(),
                 is_error: own.and_then(|own| own.get("is_error")?.as_bool()).unwrap_or_default(),
             },
         })

@@ -1,19 +1,19 @@
 //! The one final result of a call.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     ContentHash,
-    content::{Content, Large},
+    content::{Blocks, Content, Large},
     json,
 };
 
-/// The outcome of a call. In a journal, its content is the field `content`, or `large`.
+/// The outcome of a call. In a journal, its content is the field `content`, `blocks` or `large`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case", try_from = "WrittenOutcome")]
 pub enum Outcome {
-    /// The tool answered. Text stays text; anything else is JSON.
+    /// The tool answered. Text stays text, content blocks stay blocks; anything else is JSON.
     Success {
         #[serde(flatten)]
         content: Content,
@@ -63,12 +63,22 @@ impl Outcome {
     pub fn large(&self) -> Option<&Large> {
         match self.content()? {
             Content::Large(large) => Some(large),
-            Content::Inline(_) => None,
+            Content::Inline(_) | Content::Blocks(_) => None,
+        }
+    }
+
+    /// Whether it is content blocks, inline or as a blob.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        match self.content() {
+            Some(Content::Blocks(_)) => true,
+            Some(Content::Large(large)) => large.media_type.is_blocks(),
+            Some(Content::Inline(_)) | None => false,
         }
     }
 
     /// The identity of a result: success, content and error. Values are compared in canonical form; of large content
-    /// only the bytes are known, and whether they are JSON or text.
+    /// only the bytes are known, and whether they are JSON, text or content blocks.
     #[must_use]
     pub fn content_hash(&self) -> ContentHash {
         let (mut parts, content): (Vec<&[u8]>, _) = match self {
@@ -84,8 +94,17 @@ impl Outcome {
                 canonical = json::canonical(value);
                 parts.push(canonical.as_bytes());
             }
+            Some(Content::Blocks(blocks)) => {
+                canonical = json::canonical(&json!(blocks));
+                parts.push(b"blocks");
+                parts.push(canonical.as_bytes());
+            }
             Some(Content::Large(large)) => {
-                parts.push(if large.media_type.is_json() { b"large json" } else { b"large text" });
+                parts.push(match &large.media_type {
+                    media_type if media_type.is_blocks() => b"large blocks",
+                    media_type if media_type.is_json() => b"large json",
+                    _ => b"large text",
+                });
                 parts.push(large.hash.as_bytes());
             }
         }
@@ -101,6 +120,8 @@ enum WrittenOutcome {
         #[serde(default, deserialize_with = "present")]
         content: Option<Value>,
         #[serde(default)]
+        blocks: Option<Blocks>,
+        #[serde(default)]
         large: Option<Large>,
     },
     Failure {
@@ -108,6 +129,8 @@ enum WrittenOutcome {
         message: String,
         #[serde(default)]
         content: Option<Value>,
+        #[serde(default)]
+        blocks: Option<Blocks>,
         #[serde(default)]
         large: Option<Large>,
     },
@@ -120,30 +143,28 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
-    #[error("an outcome has both `content` and `large`")]
-    Both,
-    #[error("a success has neither `content` nor `large`")]
-    Neither,
+    #[error("an outcome has more than one of `content`, `blocks` and `large`")]
+    Several,
+    #[error("a success has none of `content`, `blocks` and `large`")]
+    Nothing,
 }
 
-fn only(content: Option<Value>, large: Option<Large>) -> Result<Option<Content>, Unreadable> {
-    match (content, large) {
-        (Some(_), Some(_)) => Err(Unreadable::Both),
-        (Some(value), None) => Ok(Some(Content::Inline(value))),
-        (None, Some(large)) => Ok(Some(Content::Large(large))),
-        (None, None) => Ok(None),
-    }
+fn only(content: Option<Value>, blocks: Option<Blocks>, large: Option<Large>) -> Result<Option<Content>, Unreadable> {
+    let inline = content.map(Content::Inline);
+    let mut found = inline.into_iter().chain(blocks.map(Content::Blocks)).chain(large.map(Content::Large));
+    let first = found.next();
+    if found.next().is_some() { Err(Unreadable::Several) } else { Ok(first) }
 }
 
 impl TryFrom<WrittenOutcome> for Outcome {
     type Error = Unreadable;
     fn try_from(written: WrittenOutcome) -> Result<Self, Unreadable> {
         match written {
-            WrittenOutcome::Success { content, large } => {
-                only(content, large)?.map(|content| Self::Success { content }).ok_or(Unreadable::Neither)
+            WrittenOutcome::Success { content, blocks, large } => {
+                only(content, blocks, large)?.map(|content| Self::Success { content }).ok_or(Unreadable::Nothing)
             }
-            WrittenOutcome::Failure { code, message, content, large } => {
-                Ok(Self::Failure { code, message, content: only(content, large)? })
+            WrittenOutcome::Failure { code, message, content, blocks, large } => {
+                Ok(Self::Failure { code, message, content: only(content, blocks, large)? })
             }
         }
     }
@@ -151,14 +172,12 @@ impl TryFrom<WrittenOutcome> for Outcome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::content::MediaType;
 
     fn large(text: &str, media_type: &str) -> Content {
         let (large, _) = Large::of(&json!(text));
-        Content::Large(Large { media_type: media_type.parse().unwrap(), ..large })
+        Content::Large(Large { media_type: media_type.to_owned().try_into().unwrap(), ..large })
     }
 
     /// Checks the text of a journal, and the outcome that it is read as.
@@ -195,6 +214,43 @@ mod tests {
         );
     }
 
+    fn blocks(text: &str, structured: Option<Value>) -> Content {
+        Content::Blocks(Blocks::new(vec![json!({"type": "text", "text": text})], structured))
+    }
+
+    #[test]
+    fn content_blocks_are_written_as_they_were_received() {
+        let content = Blocks::new(
+            vec![json!({"type": "image", "data": "AA==", "mimeType": "image/png", "annotations": {"priority": 0.5}})],
+            None,
+        );
+        check(
+            &Outcome::Success { content: Content::Blocks(content) },
+            r#"{"result":"success","blocks":{"content":[{"type":"image","data":"AA==","mimeType":"image/png","annotations":{"priority":0.5}}]}}"#,
+        );
+        let content = Some(blocks("no", Some(json!({"b": 1, "a": 2}))));
+        check(
+            &Outcome::Failure { code: "c".into(), message: "m".into(), content },
+            r#"{"result":"failure","code":"c","message":"m","blocks":{"content":[{"type":"text","text":"no"}],"structuredContent":{"b":1,"a":2}}}"#,
+        );
+    }
+
+    #[test]
+    fn content_blocks_are_the_same_by_their_values() {
+        let hash = |content: Content| Outcome::Success { content }.content_hash();
+        let one = blocks("1", Some(json!({"a": 1, "b": 2})));
+        assert_eq!(hash(one.clone()), hash(blocks("1", Some(json!({"b": 2, "a": 1})))));
+        assert_ne!(hash(one.clone()), hash(blocks("1", None)));
+        assert_ne!(hash(one.clone()), hash(blocks("2", Some(json!({"a": 1, "b": 2})))));
+        assert_ne!(hash(one.clone()), hash(Content::Inline(json!(one.inline_text()))));
+        let Content::Blocks(value) = &one else { panic!() };
+        assert_ne!(hash(one.clone()), hash(Content::Inline(json!(value))), "the same JSON is another result");
+        let as_blob = |media_type| hash(large("1", media_type));
+        for media_type in ["application/json", "text/plain"] {
+            assert_ne!(as_blob("application/vnd.bosun.blocks+json"), as_blob(media_type));
+        }
+    }
+
     #[test]
     fn a_failure_with_null_has_no_content() {
         let read: Outcome =
@@ -207,6 +263,9 @@ mod tests {
         for text in [
             r#"{"result":"success"}"#,
             r#"{"result":"success","content":1,"large":{"hash":"00","size":1,"mediaType":"text/plain","head":""}}"#,
+            r#"{"result":"success","content":1,"blocks":{"content":[]}}"#,
+            r#"{"result":"success","blocks":{}}"#,
+            r#"{"result":"success","blocks":[]}"#,
             r#"{"result":"success","large":{"size":1}}"#,
             r#"{"result":"failure","code":"c","message":"m","large":{"hash":"zz"}}"#,
             r#"{"result":"other","content":1}"#,

@@ -1,12 +1,17 @@
-//! Truncation of results for the model.
+//! Rendering of results for the model.
 //!
 //! Small results are shown whole. Of others the model sees the beginning, followed by a mark that says how much there
-//! is and how to read on, if possible. The same result is always rendered identically within a query, so that prompt
+//! is and how to read on, if possible. Content blocks are shown as text, and their images beside it. The same result is always rendered identically within a query, so that prompt
 //! caches hit.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
-use crate::{CallId, ContentHash, content::Content, outcome::Outcome};
+use crate::{
+    CallId, ContentHash,
+    ceiling::{IMAGES_SHOWN, IMAGES_SHOWN_BYTES},
+    content::{Blocks, Content, HEAD_BYTES, Images, Large},
+    outcome::Outcome,
+};
 
 /// Maximum size of one result as the model sees it; the rest is replaced by a mark.
 pub const RESULT_SHOWN: usize = crate::ceiling::RESULT_SHOWN_BYTES;
@@ -19,6 +24,50 @@ pub struct Showing {
     /// The first [`RESULT_SHOWN`] bytes of blobs, for a model that cannot page. One that can gets the few kilobytes
     /// that are stored in the journal.
     pub excerpts: BTreeMap<ContentHash, String>,
+    /// The content blocks of blobs. Those that are missing are only mentioned.
+    pub blocks: BTreeMap<ContentHash, ShownBlocks>,
+}
+
+/// Content blocks as a model gets them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownBlocks {
+    /// At most the first [`RESULT_SHOWN`] bytes.
+    pub text: String,
+    /// Of the whole text.
+    pub size: u64,
+    pub images: Images,
+}
+
+impl From<&Blocks> for ShownBlocks {
+    fn from(blocks: &Blocks) -> Self {
+        let mut text = blocks.text();
+        let size = text.len() as u64;
+        text.truncate(text.floor_char_boundary(RESULT_SHOWN));
+        Self { text, size, images: shown_images(blocks) }
+    }
+}
+
+/// The images that fit in one request, counted from the newest result to the oldest. A result whose images do not fit ends
+/// the count: no older one has any.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ImageBudget {
+    count: usize,
+    bytes: usize,
+}
+
+impl ImageBudget {
+    /// Counts the images of the next older result, and drops them if they do not fit.
+    pub fn spend(&mut self, images: &mut Images) {
+        self.count += images.len();
+        self.bytes += images.iter().map(|image| image.data.len()).sum::<usize>();
+        if self.count > IMAGES_SHOWN || self.bytes > IMAGES_SHOWN_BYTES {
+            *images = Images::default();
+        }
+    }
+}
+
+fn shown_images(blocks: &Blocks) -> Images {
+    blocks.images().take(IMAGES_SHOWN).collect()
 }
 
 impl Showing {
@@ -39,12 +88,58 @@ impl Showing {
                 let whole = crate::content::text_of(value);
                 self.add(&mut text, call, &whole, whole.len() as u64, room);
             }
+            Content::Blocks(blocks) => {
+                let whole = blocks.text();
+                self.add_blocks(&mut text, call, &whole, whole.len() as u64, room);
+            }
+            Content::Large(large) if large.media_type.is_blocks() => match self.blocks.get(&large.hash) {
+                Some(shown) => self.add_blocks(&mut text, call, &shown.text, shown.size, room),
+                None => text.push_str(&self.mention(call, large)),
+            },
             Content::Large(large) => {
                 let excerpt = self.excerpts.get(&large.hash).filter(|_| self.pager.is_none());
                 self.add(&mut text, call, excerpt.unwrap_or(&large.head), large.size, room);
             }
         }
         text
+    }
+
+    /// The images that the model gets with the result.
+    #[must_use]
+    pub fn images(&self, outcome: &Outcome) -> Images {
+        match outcome.content() {
+            Some(Content::Blocks(blocks)) => shown_images(blocks),
+            Some(Content::Large(large)) => {
+                self.blocks.get(&large.hash).map(|shown| Arc::clone(&shown.images)).unwrap_or_default()
+            }
+            Some(Content::Inline(_)) | None => Images::default(),
+        }
+    }
+
+    /// Appends the beginning of the text of content blocks. Pages are pages of their JSON, so a model that can page begins
+    /// with the first one.
+    fn add_blocks(&self, text: &mut String, call: CallId, beginning: &str, size: u64, room: usize) {
+        let is_whole = size <= room as u64;
+        let room = if self.pager.is_some() && !is_whole { room.min(HEAD_BYTES) } else { room };
+        let shown = &beginning[..beginning.floor_char_boundary(room)];
+        text.push_str(shown);
+        if !is_whole {
+            let rest = self.rest_of_blocks(call, "the rest cannot be read");
+            text.push_str(&format!("\n[truncated: the first {} of {size} bytes are shown; {rest}]", shown.len()));
+        }
+    }
+
+    /// The mark of content blocks that are not in memory.
+    fn mention(&self, call: CallId, large: &Large) -> String {
+        let Large { size, media_type, .. } = large;
+        format!("[result: {media_type}, {size} bytes; {}]", self.rest_of_blocks(call, "it cannot be shown"))
+    }
+
+    fn rest_of_blocks(&self, call: CallId, otherwise: &str) -> String {
+        match &self.pager {
+            Some(pager) => format!("to read all of it as JSON, call {pager} with handle \"{call}\" and offset 0"),
+            None => otherwise.to_owned(),
+        }
     }
 
     /// Appends the beginning of content of `size` bytes, and a mark if it is truncated.
@@ -158,5 +253,58 @@ mod tests {
         assert!(
             shown.contains("[truncated: the first 262144 of 262160 bytes are shown]\n\n[truncated: the first 0 of 4 ")
         );
+    }
+
+    fn text_of_blocks(text: &str) -> Content {
+        let image = json!({"type": "image", "data": "iVBORw0KGgoA", "mimeType": "image/png"});
+        Content::Blocks(Blocks::new(vec![json!({"type": "text", "text": text}), image], None))
+    }
+
+    #[test]
+    fn content_blocks_are_shown_as_text_and_images() {
+        let outcome = Outcome::Success { content: text_of_blocks("a map") };
+        for showing in [Showing::default(), paging()] {
+            check(&showing, &outcome, "a map\n[image: image/png, 9 bytes]");
+            assert_eq!(showing.images(&outcome).len(), 1);
+        }
+        let failed = Outcome::Failure { code: "c".into(), message: "no".into(), content: Some(text_of_blocks("map")) };
+        check(&Showing::default(), &failed, "Error: no\nmap\n[image: image/png, 9 bytes]");
+    }
+
+    #[test]
+    fn content_blocks_in_a_blob_are_shown_once_they_are_loaded() {
+        let content = text_of_blocks("a map");
+        let Content::Blocks(blocks) = &content else { panic!() };
+        let large = content.as_blob().unwrap().0;
+        let (hash, outcome) = (large.hash, Outcome::Success { content: Content::Large(large) });
+        let mark = "[result: application/vnd.bosun.blocks+json, 106 bytes; it cannot be shown]";
+        check(&Showing::default(), &outcome, mark);
+        let mark = format!(
+            "[result: application/vnd.bosun.blocks+json, 106 bytes; \
+             to read all of it as JSON, call read_result with handle \"{}\" and offset 0]",
+            call()
+        );
+        check(&paging(), &outcome, &mark);
+        assert_eq!(Showing::default().images(&outcome), Images::default());
+        for mut showing in [Showing::default(), paging()] {
+            showing.blocks.insert(hash, blocks.into());
+            check(&showing, &outcome, "a map\n[image: image/png, 9 bytes]");
+            assert_eq!(showing.images(&outcome).len(), 1);
+        }
+    }
+
+    #[test]
+    fn long_texts_of_content_blocks_are_truncated() {
+        let outcome = Outcome::Success { content: text_of_blocks(&"x".repeat(RESULT_SHOWN)) };
+        let mark = |shown: usize, rest: &str| {
+            format!("{}\n[truncated: the first {shown} of 262172 bytes are shown; {rest}]", "x".repeat(shown))
+        };
+        check(&Showing::default(), &outcome, &mark(RESULT_SHOWN, "the rest cannot be read"));
+        let rest = format!("to read all of it as JSON, call read_result with handle \"{}\" and offset 0", call());
+        check(&paging(), &outcome, &mark(HEAD_BYTES, &rest));
+        let content = outcome.content().unwrap();
+        let Content::Blocks(blocks) = content else { panic!() };
+        let shown = ShownBlocks::from(blocks);
+        assert_eq!((shown.text.len(), shown.size), (RESULT_SHOWN, 262_172));
     }
 }

@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use crate::{
     Actor, CallId, Outcome, Timestamp,
+    content::Images,
     event::{AskedCall, CallRoute, Entry, Event, Seq},
     json,
     machine::outcome_code,
     query::{Spec, Usage},
-    showing::Showing,
+    showing::{ImageBudget, Showing},
 };
 
 /// Everything that was said in a query so far.
@@ -101,6 +102,8 @@ pub enum Message {
         provider_id: Arc<str>,
         alias: Arc<str>,
         content: String,
+        /// The images whose marks are in `content`, for a model API that accepts them. Never in a history.
+        images: Images,
         /// Whether `content` is an error message.
         is_error: bool,
     },
@@ -269,11 +272,19 @@ impl Transcript {
     /// The same, for a model that has been sent some of it already: only new turns are added.
     #[must_use]
     pub fn tell(&self, told: Told, history: &[Message], showing: &Showing) -> Told {
+        let new = self.untold(&told);
         let Told { mut messages, mut turns } = if self.begins_with(&told) { told } else { self.opening(history) };
-        let new = self.turns.get(turns.len()..).unwrap_or_default();
         add_turns(&mut messages, new.iter(), showing);
         turns.extend_from_slice(new);
+        drop_older_images(&mut messages);
         Told { messages, turns }
+    }
+
+    /// The turns that [`Transcript::tell`] would add.
+    #[must_use]
+    pub fn untold(&self, told: &Told) -> &[Arc<Turn>] {
+        let known = if self.begins_with(told) { told.turns.len() } else { 0 };
+        self.turns.get(known..).unwrap_or_default()
     }
 
     /// Whether `told` is still a prefix. After a failed write a turn may have taken another course, and then it is
@@ -291,13 +302,14 @@ impl Transcript {
     }
 
     /// What later queries of the same conversation see of this one: the input and everything that led to the answer.
-    /// Instructions were for this query alone, and rejected answers are left out.
+    /// Instructions were for this query alone, and rejected answers are left out. Images are only mentioned.
     #[must_use]
     pub fn remembered(&self, showing: &Showing) -> Vec<Message> {
         let mut messages = Vec::new();
         self.add_input(&mut messages);
         messages.retain(|message| !matches!(message, Message::System(_)));
         add_turns(&mut messages, self.turns.iter().filter(|turn| turn.rejected.is_none()), showing);
+        all_images(&mut messages).for_each(|images| *images = Images::default());
         messages
     }
 
@@ -337,10 +349,25 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
                 provider_id: call.asked.provider_id.clone(),
                 alias: call.asked.alias.clone(),
                 content,
+                images: showing.images(&recorded.outcome),
                 is_error: !recorded.outcome.is_success(),
             });
         }
     }
+}
+
+fn all_images(messages: &mut [Message]) -> impl DoubleEndedIterator<Item = &mut Images> {
+    messages.iter_mut().filter_map(|message| match message {
+        Message::Tool { images, .. } if !images.is_empty() => Some(images),
+        _ => None,
+    })
+}
+
+/// Drops the images of older results, so that the request stays within its ceilings; their marks are in the texts.
+/// Images that were dropped for one turn would be dropped for every later one.
+fn drop_older_images(messages: &mut [Message]) {
+    let mut budget = ImageBudget::default();
+    all_images(messages).rev().for_each(|images| budget.spend(images));
 }
 
 /// What is said of a call whose deadline has passed, in ARK's words.

@@ -276,6 +276,7 @@ async fn the_example_plays_the_rfcs_first_example() {
         provider_id: alias.into(),
         alias: alias.into(),
         content: content.into(),
+        images: Default::default(),
         is_error: false,
     };
     let asked = Message::Assistant { text: None, calls: vec![], provider: None };

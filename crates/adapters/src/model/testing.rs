@@ -10,6 +10,7 @@ use std::{
 
 use bosun_core::{
     Binding, Namespace, QueryUid, Tool,
+    content::Images,
     query::ModelOptions,
     tool::toolset::{Mode, Toolset},
     transcript::{Message, MessageCall},
@@ -112,7 +113,13 @@ pub(crate) fn call(id: &str, alias: &str, arguments: &str) -> MessageCall {
 }
 
 pub(crate) fn result(id: &str, alias: &str, content: &str, is_error: bool) -> Message {
-    Message::Tool { provider_id: id.into(), alias: alias.into(), content: content.into(), is_error }
+    Message::Tool {
+        provider_id: id.into(),
+        alias: alias.into(),
+        content: content.into(),
+        images: Images::default(),
+        is_error,
+    }
 }
 
 pub(crate) fn conversation() -> Vec<Message> {

@@ -14,6 +14,7 @@ use bosun_core::ceiling;
 const REQUESTS: &str = "crates/bosun/tests/it/limits/requests.rs";
 const SCHEMAS: &str = "crates/bosun/tests/it/limits/schemas.rs";
 const ENGINE: &str = "crates/engine/src/tests/ceilings.rs";
+const BLOCKS: &str = "crates/engine/src/tests/blocks.rs";
 
 /// The row, the file and the name of its test.
 const CASES: &[(&str, &str, &str)] = &[
@@ -52,6 +53,9 @@ const CASES: &[(&str, &str, &str)] = &[
     ("REPLY_TEXT_BYTES", ENGINE, "the_text_of_a_reply_is_counted_as_json_writes_it"),
     ("REPLY_BYTES", ENGINE, "a_reply_has_a_ceiling_as_a_whole"),
     ("RESULT_SHOWN_BYTES", ENGINE, "the_model_is_shown_a_result_up_to_its_ceiling"),
+    ("BLOCKS_SHOWN_BYTES", BLOCKS, "blocks_are_shown_up_to_their_ceiling_and_mentioned_above"),
+    ("IMAGES_SHOWN", BLOCKS, "a_request_has_the_newest_images_up_to_a_number"),
+    ("IMAGES_SHOWN_BYTES", BLOCKS, "a_request_has_the_newest_images_up_to_a_total_size"),
     ("ENTRY_BYTES", ENGINE, "the_entry_that_creates_a_query_has_a_ceiling"),
     ("JOURNAL_BYTES", ENGINE, "a_query_whose_journal_is_full_fails_and_can_still_be_read_and_deleted"),
     (

@@ -1,20 +1,22 @@
-//! The two kinds of content: JSON, and text of any sort.
+//! The three kinds of content: JSON, text of any sort, and content blocks.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// `application/json`, or `text/` with any subtype; always in lower case and without parameters.
+/// `application/json`, `text/` with any subtype, or [content blocks](super::Blocks); always in lower case and without
+/// parameters. Parsing accepts what a client may deliver, which excludes content blocks; a journal may have all three.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MediaType(String);
 
-/// The text is not a media type that a result may have.
+/// The text is not a media type that a delivered result may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a result is `application/json` or `text/…`")]
 pub struct NotTaken;
 
 const JSON: &str = "application/json";
+const BLOCKS: &str = "application/vnd.bosun.blocks+json";
 
 impl MediaType {
     #[must_use]
@@ -25,6 +27,16 @@ impl MediaType {
     #[must_use]
     pub fn plain_text() -> Self {
         Self("text/plain".into())
+    }
+
+    #[must_use]
+    pub fn blocks() -> Self {
+        Self(BLOCKS.into())
+    }
+
+    #[must_use]
+    pub fn is_blocks(&self) -> bool {
+        self.0 == BLOCKS
     }
 
     #[must_use]
@@ -54,7 +66,7 @@ impl FromStr for MediaType {
 impl TryFrom<String> for MediaType {
     type Error = NotTaken;
     fn try_from(text: String) -> Result<Self, NotTaken> {
-        text.parse()
+        if text == BLOCKS { Ok(Self::blocks()) } else { text.parse() }
     }
 }
 
@@ -101,10 +113,20 @@ mod tests {
             "application/xml",
             "application/octet-stream",
             "application/jsonp",
+            "application/vnd.bosun.blocks+json",
             "image/png",
             &long,
         ] {
             assert_eq!(text.parse::<MediaType>(), Err(NotTaken), "{text}");
         }
+    }
+
+    #[test]
+    fn a_journal_may_also_have_content_blocks() {
+        for media_type in [MediaType::blocks(), MediaType::json(), MediaType::plain_text()] {
+            let written = serde_json::to_string(&media_type).unwrap();
+            assert_eq!(serde_json::from_str::<MediaType>(&written).unwrap(), media_type);
+        }
+        assert!(serde_json::from_str::<MediaType>("\"image/png\"").is_err());
     }
 }

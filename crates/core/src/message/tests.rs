@@ -147,6 +147,7 @@ fn stored_messages_keep_their_bytes() {
         provider_id: id.into(),
         alias: "look_up".into(),
         content: "first".into(),
+        images: Images::default(),
         is_error,
     };
     let provider =

@@ -1,6 +1,6 @@
 //! What a query can ask: of whom, with which model and parameters, in which messages, for which answer.
 
-use bosun_core::{Event, transcript::Message};
+use bosun_core::{Event, content::Images, transcript::Message};
 use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
@@ -196,6 +196,7 @@ async fn a_conversation_may_be_the_input() {
         provider_id: "c1".into(),
         alias: "look_up".into(),
         content: "{{.kept}}".into(),
+        images: Images::default(),
         is_error: false,
     };
     assert_eq!(asked[4], kept, "messages are no templates");

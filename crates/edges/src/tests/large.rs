@@ -8,7 +8,7 @@ use axum::{
 };
 use bosun_core::{
     Content, Event,
-    content::{INLINE_BYTES, LARGEST_BYTES, Large},
+    content::{Blocks, INLINE_BYTES, LARGEST_BYTES, Large},
     transcript::Message,
 };
 use bosun_engine::{
@@ -253,6 +253,7 @@ async fn what_is_refused_leaves_nothing_behind() {
         (&[], "".into(), bad_media),
         (&[("content-type", "application/octet-stream")], long.clone().into(), bad_media),
         (&[("content-type", "image/png")], "x".into(), bad_media),
+        (&[("content-type", "application/vnd.bosun.blocks+json")], r#"{"content":[]}"#.into(), bad_media),
         (&[("content-type", "application/x-www-form-urlencoded")], "x".into(), bad_media),
         (&[("content-type", "multipart/form-data; boundary=x")], "x".into(), bad_media),
         (&[("content-type", "text/plain; charset=iso-8859-1")], "x".into(), bad_media),
@@ -452,6 +453,37 @@ async fn a_stream_and_a_view_have_references_instead_of_megabytes() {
         let received = data("tool_result_received");
         assert_eq!(received["largeResult"]["size"], long_text().len());
         assert_eq!(received["largeResult"]["handle"], mine);
+    }
+}
+
+/// Whether they are inline or a blob, `GET` has the whole result.
+#[tokio::test(start_paused = true)]
+async fn content_blocks_are_streamed_as_they_are_or_by_reference() {
+    const BLOCKS: &str = "application/vnd.bosun.blocks+json";
+    for (letters, inline) in [(400, true), (INLINE_BYTES, false)] {
+        let image = json!({"type": "image", "data": "A".repeat(letters), "mimeType": "image/png"});
+        let content = json!([{"type": "text", "text": "a map"}, image]);
+        let blocks = Blocks::new(content.as_array().unwrap().clone(), Some(json!({"places": 3})));
+        let script = ScriptedModel::always(vec![
+            ScriptedTurn::call("database_query", &json!({"table": "t"})),
+            ScriptedTurn::say("done"),
+        ]);
+        let world = TestServer::with(script, CallLedger::giving_blocks(blocks), EngineSettings::default()).await;
+        let query = json!({"name": "q", "input": "x", "target": {"type": "agent", "name": "research-assistant"}});
+        world.post("/v1/queries?wait=true", &query).await.ok();
+        let events = Events::of(&world, "q", None).await.rest().await;
+        let finished = &events.iter().find(|event| event.event == "tool_finished").unwrap().data;
+        let whole = json!({"content": content, "structuredContent": {"places": 3}});
+        if inline {
+            assert_eq!((&finished["result"], &finished["structuredContent"]), (&content, &json!({"places": 3})));
+        } else {
+            assert_eq!((finished.get("result"), &finished["largeResult"]["mediaType"]), (None, &json!(BLOCKS)));
+            assert_eq!(finished["largeResult"]["size"], whole.to_string().len());
+        }
+        let call = finished["id"].as_str().unwrap();
+        let read = world.get(&format!("/v1/queries/q/tool-calls/{call}/result")).await;
+        assert_eq!(read.header("content-type"), Some(format!("{BLOCKS}; charset=utf-8").as_str()));
+        assert_eq!(read.ok(), whole);
     }
 }
 

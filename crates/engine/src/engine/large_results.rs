@@ -5,13 +5,15 @@
 //! a result for a call that already has one is only compared. Blobs that a crash or a race leaves unreferenced
 //! are garbage-collected.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryName, Toolset, Transcript,
-    content::{BadContent, ContentCheck, ContentDescription, LARGEST_BYTES, Large, MediaType},
+    Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryName, Toolset,
+    ceiling::BLOCKS_SHOWN_BYTES,
+    content::{BadContent, Blocks, ContentCheck, ContentDescription, LARGEST_BYTES, Large, MediaType},
     machine::{self, CallStanding, Delivery, DeliveryVerdict, outcome_code},
-    showing::{RESULT_SHOWN, Showing},
+    showing::{ImageBudget, RESULT_SHOWN, Showing, ShownBlocks},
+    transcript::Turn,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -43,8 +45,7 @@ struct Aside {
 /// Moves content that is too large for a journal out of the outcome, and puts a reference in its place.
 fn put_aside(outcome: &mut Outcome) -> Option<Aside> {
     let content = outcome.content_mut().filter(|content| content.is_too_large_inline())?;
-    let Content::Inline(value) = content else { return None };
-    let (large, text) = Large::of(value);
+    let (large, text) = content.as_blob()?;
     let (hash, bytes) = (large.hash, Bytes::from(text.into_owned()));
     *content = Content::Large(large);
     Some(Aside { hash, bytes })
@@ -81,38 +82,66 @@ pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Ar
     Ok(Arc::new(outcome))
 }
 
-/// How the results of a query are shown to its model.
+/// How the results of these turns are shown to the model of their query.
 pub(crate) async fn showing(
     blobs: &dyn Blobs,
     query: &QueryName,
     toolset: &Toolset,
-    transcript: &Transcript,
+    turns: &[Arc<Turn>],
 ) -> Result<Showing, StoreError> {
     let is_pager = |binding: &Binding| matches!(binding, Binding::Builtin { name } if name == READ_RESULT);
     let pager = toolset.tools().iter().find(|member| is_pager(&member.tool.binding));
-    let mut showing = Showing { pager: pager.map(|member| Arc::clone(&member.alias)), excerpts: BTreeMap::new() };
-    if showing.pager.is_some() {
-        return Ok(showing);
-    }
-    let outcomes = transcript.calls().filter_map(|call| call.result.as_ref());
-    for large in outcomes.filter_map(|recorded| recorded.outcome.large()) {
-        let read = match blobs.read(large.hash, 0, RESULT_SHOWN).await {
-            Err(error @ StoreError::DamagedBlob(_)) => {
-                tracing::error!(%query, error = %error, "a large result cannot be shown to the model");
-                continue;
+    let mut showing = Showing { pager: pager.map(|member| Arc::clone(&member.alias)), ..Showing::default() };
+    // Bounds the memory of images; the transcript drops those of older results from the messages by the same rule.
+    let mut budget = ImageBudget::default();
+    let calls = turns.iter().flat_map(|turn| &turn.calls);
+    // The newest first: of images, these are shown.
+    for large in calls.rev().filter_map(|call| call.result.as_ref()?.outcome.large()) {
+        if large.media_type.is_blocks() {
+            if large.size <= BLOCKS_SHOWN_BYTES as u64
+                && !showing.blocks.contains_key(&large.hash)
+                && let Some(bytes) = read(blobs, query, large, BLOCKS_SHOWN_BYTES).await?
+                && let Some(mut shown) = render(query, large, bytes).await?
+            {
+                budget.spend(&mut shown.images);
+                showing.blocks.insert(large.hash, shown);
             }
-            read => read?,
-        };
-        match read {
-            Some(bytes) => {
-                let whole = str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
-                showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
-            }
-            // The query can still continue with the preview that is in its journal.
-            None => tracing::error!(%query, blob = %large.hash, "the blob of a large result is missing"),
+        } else if showing.pager.is_none()
+            && let Some(bytes) = read(blobs, query, large, RESULT_SHOWN).await?
+        {
+            let whole = str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
+            showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
         }
     }
     Ok(showing)
+}
+
+/// The first bytes of a large result; `None` if it is lost. The query can still continue with what is in its journal.
+async fn read(blobs: &dyn Blobs, query: &QueryName, large: &Large, length: usize) -> Result<Option<Bytes>, StoreError> {
+    match blobs.read(large.hash, 0, length).await {
+        Err(error @ StoreError::DamagedBlob(_)) => {
+            tracing::error!(%query, error = %error, "a large result cannot be shown to the model");
+            Ok(None)
+        }
+        Ok(None) => {
+            tracing::error!(%query, blob = %large.hash, "the blob of a large result is missing");
+            Ok(None)
+        }
+        read => read,
+    }
+}
+
+/// The content blocks of a blob; `None` if it does not have any.
+async fn render(query: &QueryName, large: &Large, bytes: Bytes) -> Result<Option<ShownBlocks>, StoreError> {
+    // Parsing megabytes would block a worker of the runtime for too long.
+    let work = tokio::task::spawn_blocking(move || {
+        serde_json::from_slice::<Blocks>(&bytes).map(|blocks| ShownBlocks::from(&blocks))
+    });
+    let rendered = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    if let Err(error) = &rendered {
+        tracing::error!(%query, blob = %large.hash, error = %error, "a large result cannot be shown to the model");
+    }
+    Ok(rendered.ok())
 }
 
 /// The large contents of a delivery: moved out of the results, and sealed once it is certain that they are accepted.

@@ -1,6 +1,6 @@
 //! Reading the results of a query's calls, from the journal or from a blob.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
 use bosun_core::{
     CallId, Content, ContentHash, Transcript,
@@ -81,15 +81,17 @@ impl fmt::Debug for Results {
 impl ResultContent {
     fn new(content: &Content, blobs: &Arc<dyn Blobs>) -> Self {
         match content {
-            Content::Inline(value) => {
-                let (Large { hash, size, media_type, .. }, text) = Large::of(value);
-                Self { media_type, size, hash, source: ContentSource::Inline(text.into_owned().into()) }
-            }
+            Content::Inline(value) => Self::inline(Large::of(value)),
+            Content::Blocks(blocks) => Self::inline(Large::of_blocks(blocks)),
             Content::Large(Large { hash, size, media_type, .. }) => {
                 let (media_type, source) = (media_type.clone(), ContentSource::Blob(Arc::clone(blobs)));
                 Self { media_type, size: *size, hash: *hash, source }
             }
         }
+    }
+
+    fn inline((Large { hash, size, media_type, .. }, text): (Large, Cow<'_, str>)) -> Self {
+        Self { media_type, size, hash, source: ContentSource::Inline(text.into_owned().into()) }
     }
 
     /// The bytes of `range`, all of them.

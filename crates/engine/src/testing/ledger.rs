@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{CallId, Outcome, Timestamp};
+use bosun_core::{CallId, Content, Outcome, Timestamp, content::Blocks};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -27,7 +27,7 @@ pub struct LedgerRun {
 pub struct CallLedger {
     runs: Mutex<Vec<LedgerRun>>,
     gate: Option<Semaphore>,
-    gives: Option<Value>,
+    gives: Option<Content>,
     /// After how many polls a call is done; it is done at once if absent.
     polls: Option<u32>,
     /// The handles of polls and cancellations, in order.
@@ -82,7 +82,13 @@ impl CallLedger {
     /// Every call returns this instead of its arguments.
     #[must_use]
     pub fn giving(content: impl Into<Value>) -> Self {
-        Self { gives: Some(content.into()), ..Self::open() }
+        Self { gives: Some(Content::Inline(content.into())), ..Self::open() }
+    }
+
+    /// Every call returns these content blocks.
+    #[must_use]
+    pub fn giving_blocks(blocks: Blocks) -> Self {
+        Self { gives: Some(Content::Blocks(blocks)), ..Self::open() }
     }
 
     /// Lets `count` calls through.
@@ -121,8 +127,8 @@ impl Runner for CallLedger {
             context.progress(Progress { done: done.into(), total, message: Some(format!("step {done}")) });
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        let ran = || json!({"ran": call.tool.name, "attempt": call.attempt});
-        Outcome::success(self.gives.clone().unwrap_or_else(ran)).into()
+        let ran = || json!({"ran": call.tool.name, "attempt": call.attempt}).into();
+        Outcome::Success { content: self.gives.clone().unwrap_or_else(ran) }.into()
     }
 
     async fn poll(&self, call: &InsideCall, handle: &Value, _: &RunContext) -> RunReply {

@@ -1,6 +1,7 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
 mod admission;
+mod blocks;
 mod ceilings;
 mod clocks;
 mod crash;

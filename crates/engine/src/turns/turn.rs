@@ -227,7 +227,10 @@ async fn prepare(
         Err(error) => return Ok(Err(error)),
     };
     let spec = &transcript.spec;
-    let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, transcript).await?;
+    // A conversation and the answer of a tool are rendered from all turns.
+    let all = spec.conversation.is_some() || spec.target_kind == TargetKind::Tool;
+    let turns = if all { &transcript.turns } else { transcript.untold(&told) };
+    let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, turns).await?;
     if spec.target_kind == TargetKind::Tool {
         return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
     }

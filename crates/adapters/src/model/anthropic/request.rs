@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use bosun_core::{
     ContentHash,
+    content::Image,
     schema::dialect::Dialect,
     transcript::{Message, MessageCall},
 };
@@ -26,6 +27,9 @@ use crate::model::{
 
 /// Marks the prefix up to here for the prompt cache.
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}}";
+
+/// The API rejects a request with a larger image; it counts base64.
+const IMAGE_BYTES: usize = 5 * 1024 * 1024;
 
 pub(super) fn body(turn: &RemoteTurn<'_>, cache: bool) -> Result<String, serde_json::Error> {
     let mut body = RequestBody::of(turn.model)?;
@@ -82,8 +86,10 @@ impl WireMessages {
             Message::System(_) => return,
             // An empty input is the caller's fault, and the API's to reject.
             Message::User(text) => ("user", vec![text_block(text, None).unwrap_or_else(|| text_of(text, None))]),
-            Message::Tool { provider_id, content, is_error, .. } => {
-                ("user", vec![result_block(provider_id, content, *is_error)])
+            Message::Tool { provider_id, content, images, is_error, .. } => {
+                // The API rejects an error with anything but text.
+                let images = if *is_error { &[] } else { &**images };
+                ("user", vec![result_block(provider_id, content, images, *is_error)])
             }
             Message::Assistant { text, calls, provider } => {
                 let layout = fields::open(WIRE, provider.as_ref()).and_then(|own| own.get("content")?.as_array());
@@ -161,15 +167,26 @@ fn call_block(call: &MessageCall, own: Option<&Map<String, Value>>) -> String {
     with_own(&format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{input}}}"), own)
 }
 
-fn result_block(id: &str, content: &str, is_error: bool) -> String {
+fn result_block(id: &str, content: &str, images: &[Image], is_error: bool) -> String {
     let mut block = json!({"type": "tool_result", "tool_use_id": tool_id(id)});
-    if !content.is_empty() {
+    let images = images.iter().filter(|image| image.data.len() <= IMAGE_BYTES).map(image_block);
+    let mut parts: Vec<_> = images.collect();
+    if !parts.is_empty() {
+        // Not blank: it has the marks of the images.
+        parts.insert(0, json!({"type": "text", "text": content}));
+        block["content"] = Value::Array(parts);
+    } else if !content.is_empty() {
         block["content"] = json!(content);
     }
     if is_error {
         block["is_error"] = json!(true);
     }
     block.to_string()
+}
+
+fn image_block(image: &Image) -> Value {
+    let Image { media_type, data } = image;
+    json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
 }
 
 /// The id of a call. Earlier turns may be from another API, with ids that this one rejects.

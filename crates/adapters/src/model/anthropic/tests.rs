@@ -6,6 +6,7 @@ mod talking;
 use std::{path::PathBuf, sync::Arc};
 
 use bosun_core::{
+    content::Image,
     query::ModelOptions,
     tool::toolset::{Mode, Toolset},
     transcript::Message,
@@ -132,6 +133,24 @@ async fn requests_are_these_bytes() {
         Message::User("y".into()),
     ];
     check_request("blocks-in-their-places.json", |_, _| {}, request(messages)).await;
+
+    // An error has only text, and an image that is too large for the API only its mark.
+    let with = |id: &str, data: &[String], is_error| Message::Tool {
+        provider_id: id.into(),
+        alias: "calculator".into(),
+        content: "a map\n[image: image/png, 9 bytes]".into(),
+        images: data.iter().map(|data| Image { media_type: "image/png", data: data.clone() }).collect(),
+        is_error,
+    };
+    let (small, large) = ("iVBORw0KGgoA".to_owned(), "A".repeat(5 * 1024 * 1024 + 4));
+    let messages = vec![
+        Message::User("x".into()),
+        assistant(None, ["a", "b", "c"].map(|id| call(id, "calculator", "{}")).to_vec()),
+        with("a", &[small.clone(), large.clone(), small.clone()], false),
+        with("b", &[small], true),
+        with("c", &[large], false),
+    ];
+    check_request("images.json", |_, _| {}, request(messages)).await;
 }
 
 #[tokio::test]

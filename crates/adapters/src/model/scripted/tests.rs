@@ -6,6 +6,7 @@ use std::{
 
 use bosun_core::{
     Binding, QueryUid, Tool,
+    content::Images,
     query::Usage,
     tool::toolset::{Mode, Toolset},
     transcript::{Message, MessageCall},
@@ -93,6 +94,7 @@ fn second_turn() -> Vec<Message> {
         provider_id: id.into(),
         alias: alias.into(),
         content: content.into(),
+        images: Images::default(),
         is_error: false,
     };
     vec![

@@ -50,6 +50,7 @@ fn above(above: Above) -> String {
         Above::ToldToModel(text) => format!("the call is refused and the model reads why: {}", code(text)),
         Above::Counted => "the others are left out and counted".to_owned(),
         Above::Lowered => "it is lowered, with a warning".to_owned(),
+        Above::Marked => "a mark with type and size replaces it".to_owned(),
         Above::Cut => "the rest is cut, with a mark that says so".to_owned(),
         Above::NextPage => "the rest is on the next page".to_owned(),
         Above::Referenced => "a reference stands in its place".to_owned(),

@@ -330,6 +330,13 @@ impl EventTranslator {
         match outcome.content() {
             Some(Content::Inline(value)) if fits_an_event(value) => data["result"] = value.clone(),
             Some(Content::Inline(value)) => data["largeResult"] = json!(large_result(call, &Large::of(value).0)),
+            // They are small as JSON, or they would not be inline.
+            Some(Content::Blocks(blocks)) => {
+                data["result"] = blocks.content().into();
+                if let Some(structured) = blocks.structured() {
+                    data["structuredContent"] = structured.clone();
+                }
+            }
             Some(Content::Large(large)) => data["largeResult"] = json!(large_result(call, large)),
             None => {}
         }
