@@ -177,8 +177,8 @@ pub enum AddressWay {
 /// the answers of an internal DNS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the address is private, or its name resolves to one that is, and a model that a client has stored calls only public ones; \
-     the operator can list it in `allow_private`, or describe the model in a file"
+    "the address is private, or its name resolves to one that is, and what a client has stored calls only public ones; the \
+     operator can list it in `allow_private`, or put the manifest in a file"
 )]
 pub struct NotPublic;
 

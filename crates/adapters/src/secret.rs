@@ -8,6 +8,7 @@
 pub mod binding;
 mod forms;
 mod hosts;
+pub(crate) mod redaction;
 
 use std::{
     collections::HashMap,
@@ -48,7 +49,10 @@ impl Secret {
     /// `text` with this value redacted in every encoding: plain, as JSON and URLs escape it, in base64 and hexadecimal.
     #[must_use]
     pub fn taken_out_of(&self, text: &str) -> String {
-        forms::of(&self.0).iter().fold(text.to_owned(), |text, form| text.replace(form.as_str(), "[redacted]"))
+        forms::of(&self.0).iter().fold(text.to_owned(), |text, form| {
+            // Most texts have none of them, and a copy of a large one is not free.
+            if text.contains(form.as_str()) { text.replace(form.as_str(), "[redacted]") } else { text }
+        })
     }
 }
 
@@ -117,13 +121,14 @@ pub enum SecretError {
     )]
     BadHosts { name: String, line: usize },
     #[error(
-        "secret `{name}` may not be sent to {address} by a stored model: no manifest in a file of namespace `{namespace}` \
-         sends it there; list the host in `<secrets>/{namespace}/{name}/{ALLOWED_HOSTS}`, or describe the model in a file"
+        "secret `{name}` may not be sent to {address} by a stored manifest: no manifest in a file of namespace \
+         `{namespace}` sends it there; list the host in `<secrets>/{namespace}/{name}/{ALLOWED_HOSTS}`, or put the manifest \
+         in a file"
     )]
     NotGranted { namespace: Namespace, name: String, address: String },
     #[error(
-        "secret `{name}` may not be sent in the body of a request by a stored model; use `apiKey` or `headers`, or describe \
-         the model in a file"
+        "secret `{name}` may not be sent in the body of a request by a stored manifest; use `headers` or a model's \
+         `apiKey`, or put the manifest in a file"
     )]
     NotInBody { name: String },
     #[error("secret `{name}`/`{key}` points outside the directory of secrets")]

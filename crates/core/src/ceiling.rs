@@ -154,6 +154,8 @@ ceilings! {
     REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Above::Code("model_output_limit");
     /// Text, calls and opaque provider data of one reply
     REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
+    /// The answer to an HTTP tool, after decompression
+    HTTP_RESPONSE_BYTES: Model = 8 * MIB, Bytes, Above::ToldToModel("result_too_large");
     /// One result, as the model reads it
     RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Above::Cut;
     /// A result of content blocks whose texts and images are shown to the model

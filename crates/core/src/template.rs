@@ -36,6 +36,17 @@ pub struct BadTemplate {
     pub column: usize,
 }
 
+impl BadTemplate {
+    /// The problem that begins at this byte of `text`.
+    #[must_use]
+    pub fn at(text: &str, offset: usize, problem: TemplateProblem) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let line = before.matches('\n').count() + 1;
+        Self { problem, line, column: before[line_start..].chars().count() + 1 }
+    }
+}
+
 /// The problem of an invalid template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateProblem {
@@ -84,12 +95,7 @@ impl Template {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(start) = rest.find(OPEN) {
-            let fault = |problem| {
-                let before = &text[..text.len() - rest.len() + start];
-                let line_start = before.rfind('\n').map_or(0, |end| end + 1);
-                let line = before.matches('\n').count() + 1;
-                BadTemplate { problem, line, column: before[line_start..].chars().count() + 1 }
-            };
+            let fault = |problem| BadTemplate::at(text, text.len() - rest.len() + start, problem);
             let inside = &rest[start + OPEN.len()..];
             let Some(end) = inside.find(CLOSE) else { return Err(fault(TemplateProblem::Unclosed)) };
             let Some(name) = inside[..end].trim().strip_prefix('.').filter(|name| is_name(name)) else {

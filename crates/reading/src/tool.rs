@@ -130,7 +130,8 @@ fn http<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
     let headers = named_values(&fields, "headers");
     let body_parameters = named_values(&fields, "bodyParameters");
     fields.finish();
-    let request = HttpRequest { url: url?.value.to_owned(), method: method?, headers, body, body_parameters };
+    let (url, method) = (url?.value.to_owned(), method?);
+    let request = HttpRequest { url, method, headers, body, body_parameters, follow_redirects: false };
     Some(Bound { timeout, ..Binding::Http(Box::new(request)).into() })
 }
 

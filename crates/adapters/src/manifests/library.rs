@@ -23,7 +23,10 @@ use bosun_engine::{
 use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
 
-use super::{Connections, ManifestDrafts, Manifests, agent, document, model, reference};
+use super::{
+    Connections, ManifestDrafts, Manifests, agent, document, http_tool, model, reference,
+    tool::{self, ToolDraft},
+};
 use crate::{
     address::Reachable,
     outbound::Pool,
@@ -44,10 +47,12 @@ pub struct Library {
 }
 
 impl Library {
-    /// `reachable` is what the models that clients store may call.
+    /// `reachable` is what the models and tools that clients store may call.
     #[must_use]
     pub fn new(files: Manifests, secrets: Arc<Secrets>, reachable: Reachable, builtins: Arc<Builtins>) -> Self {
-        let grants = Arc::new(model::grants(&files.models));
+        let mut grants = model::grants(&files.models);
+        http_tool::add_grants(&mut grants, &files.tools);
+        let grants = Arc::new(grants);
         let connections = Arc::new(Connections::new(Arc::new(Pool::new(reachable))));
         Self { files, builtins, secrets, grants, connections }
     }
@@ -66,6 +71,10 @@ impl Assemble for Library {
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&self.grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
+        }
+        for ToolDraft { namespace, tool, .. } in drafts.tools.iter().map(|draft| &draft.value) {
+            let (secrets, pool) = (&self.secrets, &self.connections.pool);
+            faults.extend(http_tool::check_destination(namespace, tool, secrets, pool, &self.grants).await);
         }
         if faults.is_empty() { Ok(CheckedManifest { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
     }
@@ -106,7 +115,7 @@ impl Library {
         }
         drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(&self.grants));
         drafts.add_to(&mut all, &self.builtins);
-        all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.connections)
+        all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.grants, &self.connections)
     }
 }
 
@@ -122,11 +131,15 @@ impl ManifestDrafts {
     /// Puts what clients have stored beside what files describe; what a reference does not find stays out.
     fn add_to(self, all: &mut Manifests, builtins: &Builtins) {
         all.models.extend(self.models.into_iter().map(|located| located.value.model));
-        all.tools.extend(self.tools.into_iter().map(|located| (located.value.namespace, located.value.tool)));
         all.memories.extend(self.memories.into_iter().map(|located| located.value));
         all.config_maps.extend(self.config_maps.into_iter().map(|located| located.value));
         let config_maps: BTreeMap<_, _> =
             all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
+        for mut draft in self.tools {
+            // A setting without a value is told when the tool is called.
+            tool::resolve_settings(&mut draft, &config_maps);
+            all.tools.push((draft.value.namespace, draft.value.tool));
+        }
         let mut declared: HashSet<_> =
             all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
         for mut draft in self.agents {

@@ -13,6 +13,7 @@ mod agent;
 mod config_map;
 mod document;
 mod files;
+mod http_tool;
 mod library;
 mod mcp_server;
 mod memory;
@@ -46,8 +47,8 @@ use self::{
 };
 use crate::{
     model::{remote::Connections, scripted::Script},
-    runner::builtin::Builtins,
-    secret::Secrets,
+    runner::{builtin::Builtins, http::HttpRunner},
+    secret::{Secrets, binding::Grants},
 };
 
 pub use config_map::ConfigMap;
@@ -176,7 +177,7 @@ impl ManifestDrafts {
         let mut agents =
             unique(agents, Document::Agent, |draft| (&draft.agent.namespace, &draft.agent.name), &mut faults);
         let models = unique(models, Document::Model, |draft| (&draft.model.namespace, &draft.model.name), &mut faults);
-        let tools = unique(tools, Document::Tool, |draft| (&draft.namespace, &draft.tool.name), &mut faults);
+        let mut tools = unique(tools, Document::Tool, |draft| (&draft.namespace, &draft.tool.name), &mut faults);
         let memories = unique(memories, Document::Memory, |memory| (&memory.namespace, &memory.name), &mut faults);
         let config_maps = unique(config_maps, Document::ConfigMap, |map| (&map.namespace, &map.name), &mut faults);
         for kind in [Document::Team, Document::McpServer] {
@@ -184,14 +185,16 @@ impl ManifestDrafts {
             referrers = others;
             referrers.extend(unique(of_kind, kind, |draft| (&draft.namespace, &draft.name), &mut faults));
         }
-        referrers.extend(tools.iter().map(|draft| draft.map(ToolDraft::referrer)));
-
-        let tools = tools.into_iter().map(|located| located.value);
-        let mut tools: BTreeMap<_, _> =
-            tools.map(|draft| ((draft.namespace, draft.tool.name.clone()), draft.tool)).collect();
         let config_maps = config_maps.into_iter().map(|located| located.value);
         let config_maps: BTreeMap<_, _> =
             config_maps.map(|map| ((map.namespace.clone(), map.name.clone()), map)).collect();
+        for draft in &mut tools {
+            faults.extend(tool::resolve_settings(draft, &config_maps));
+        }
+        referrers.extend(tools.iter().map(|draft| draft.map(ToolDraft::referrer)));
+        let tools = tools.into_iter().map(|located| located.value);
+        let mut tools: BTreeMap<_, _> =
+            tools.map(|draft| ((draft.namespace, draft.tool.name.clone()), draft.tool)).collect();
         let is_faulty = |kind: Document, namespace: &Namespace, name: &str| {
             faulty.contains(&(kind.as_str(), namespace.clone(), name.to_owned()))
         };
@@ -231,7 +234,7 @@ impl Manifests {
     /// What the engine reaches for: agents and tools as they are, models ready to be asked.
     #[must_use]
     pub fn build(self, secrets: &Arc<Secrets>, builtins: Arc<Builtins>) -> Registry {
-        self.build_with(secrets, builtins, &Arc::default())
+        self.build_with(secrets, builtins, &Arc::default(), &Arc::default())
     }
 
     /// What they describe in one namespace.
@@ -249,7 +252,13 @@ impl Manifests {
         }
     }
 
-    fn build_with(self, secrets: &Arc<Secrets>, builtins: Arc<Builtins>, connections: &Arc<Connections>) -> Registry {
+    fn build_with(
+        self,
+        secrets: &Arc<Secrets>,
+        builtins: Arc<Builtins>,
+        grants: &Arc<Grants>,
+        connections: &Arc<Connections>,
+    ) -> Registry {
         let mut registry = Registry::default();
         for agent in self.agents {
             registry.add_agent(agent);
@@ -270,6 +279,8 @@ impl Manifests {
             registry.add_builtin_tool(library::describe(&tool));
         }
         registry.set_runner(BindingKind::Builtin, builtins);
+        let http = HttpRunner::new(Arc::clone(secrets), Arc::clone(grants), Arc::clone(&connections.pool));
+        registry.set_runner(BindingKind::Http, Arc::new(http));
         registry
     }
 }

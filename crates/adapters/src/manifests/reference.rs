@@ -117,7 +117,7 @@ pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
         Document::Team => Some("this version does not run teams".to_owned()),
         Document::McpServer => Some("this version does not connect to MCP servers".to_owned()),
         Document::Tool => match manifest.description.spec.get("type").and_then(Value::as_str) {
-            None | Some("builtin" | "external") => None,
+            None | Some("builtin" | "external" | "http") => None,
             Some(other) => Some(format!("this version does not run tools of type `{other}`")),
         },
         _ => None,

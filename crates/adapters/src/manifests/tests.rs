@@ -148,6 +148,31 @@ fn every_fault_is_told_at_once_with_its_place() {
 }
 
 #[test]
+fn every_http_tool_that_is_converted_can_be_called() {
+    fn files(directory: &Path) -> Vec<PathBuf> {
+        let entries = directory.read_dir().unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+    let mut tools = 0;
+    for file in files(&root().join("fixtures/convert")) {
+        if !file.to_string_lossy().ends_with(".ark-manifest.yaml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        tools += text.matches("type: http").count();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("tools.yaml"), text).unwrap();
+        // Servers and agents that the tools of a fixture refer to are not beside them.
+        let faults = load_from(directory.path()).err();
+        let of_templates = faults.iter().flat_map(|faults| faults.iter());
+        let is_reference = |code: &str| matches!(code, "unknown_mcp_server" | "unknown_agent" | "unknown_team" | "unknown_tool");
+        let of_templates: Vec<_> = of_templates.filter(|fault| !is_reference(fault.code)).collect();
+        assert!(of_templates.is_empty(), "{}: {of_templates:?}", file.display());
+    }
+    assert!(tools >= 5, "{tools}");
+}
+
+#[test]
 fn an_empty_or_missing_directory_says_what_to_put_there() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("notes.txt"), "x").unwrap();

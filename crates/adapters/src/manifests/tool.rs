@@ -1,20 +1,24 @@
 //! Tools: a name, a description and effects of one's own for something that can be run.
 //!
 //! All of ARK's types are read and checked, and `external`, which is ours: a tool of the catalogue that
-//! clients run. Of those that run inside, this version runs `builtin`; a call of another fails with
-//! `no_runner`, and a selection of one is warned about.
+//! clients run. Of those that run inside, this version runs `builtin` and `http`; a call of another fails
+//! with `no_runner`, and a selection of one is warned about.
+
+use std::collections::BTreeMap;
 
 use bosun_core::{
     Binding, Namespace, Tool, schema,
     tool::{Annotations, BindingKind, ToolOrigin},
 };
 use bosun_reading::{
-    Data, Fields, Node,
+    Data, Fault, Fields, Node,
     tool::{ToolSpec, default_description, default_parameters},
 };
 
 use super::{
+    config_map::ConfigMap,
     document::{Document, LocatedManifest, ManifestMetadata},
+    http_tool,
     reference::{Reference, Referrer},
 };
 use crate::runner::builtin::Builtins;
@@ -75,7 +79,23 @@ pub(super) fn read(
     if let Some(schema) = spec.input_schema {
         tool.parameters = schema.to_json().into();
     }
+    if let Binding::Http(request) = &mut tool.binding {
+        request.follow_redirects = http_tool::follows_redirects(metadata, fields);
+        http_tool::check(fields, request, spec.input_schema.map(|_| &*tool.parameters));
+    }
     Some(metadata.located(fields, ToolDraft { namespace: metadata.namespace.clone(), tool, references }))
+}
+
+/// Looks the settings of the tool up, and says which have no value.
+pub(super) fn resolve_settings(
+    draft: &mut LocatedManifest<ToolDraft>,
+    config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
+) -> Vec<Fault> {
+    let ToolDraft { namespace, tool, .. } = &mut draft.value;
+    let unresolved = http_tool::resolve_settings(namespace, tool, config_maps).into_iter();
+    let hint = "add a ConfigMap manifest with this key, or mark the reference `optional: true`";
+    let fault = |message| Fault::of_file(&draft.file, "unknown_config_map", message).at(draft.place).hint(hint);
+    unresolved.map(fault).collect()
 }
 
 /// How the tool is run, as a tool that has nothing else yet; of a builtin tool, what it says of itself.

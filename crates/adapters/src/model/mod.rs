@@ -9,7 +9,6 @@ mod fields;
 mod health;
 pub mod openai;
 pub mod remote;
-mod retry;
 pub mod scripted;
 mod shown;
 #[cfg(test)]

@@ -22,11 +22,11 @@ use bosun_engine::{
 use bosun_standin::{self as standin, Plays, StandIn};
 use serde_json::{Value, json};
 
-use super::{
-    remote::{Connections, Failure, Remote, RemoteAnswer, RemoteConfig, ReplyReader, Timeouts, Wire},
-    retry::Backoff,
+use super::remote::{Connections, Failure, Remote, RemoteAnswer, RemoteConfig, ReplyReader, Timeouts, Wire};
+use crate::{
+    outbound::retry::Backoff,
+    secret::{Secret, SecretSource, binding::SecretReach},
 };
-use crate::secret::{Secret, SecretSource, binding::SecretReach};
 
 pub(crate) fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models")

@@ -1,16 +1,20 @@
-//! HTTP requests to other servers: a connection pool, and the check of the addresses that it may reach.
+//! HTTP requests to other servers: a connection pool, the check of the addresses that it may reach, and retries.
 //!
 //! What an operator writes into a file may call any address. What a client has stored may call what is public and what
 //! was excepted: its connections are apart, and the name server's answer is checked by the resolver of the connector,
 //! so that no second answer can lead elsewhere. Whatever sends requests maps `OutboundError` to its own errors.
-//! Redirects and proxies of the environment are deliberately absent: a key goes to the host that a manifest names.
+//! Proxies of the environment are deliberately absent, and redirects are left to the sender: a key goes to the host that
+//! a manifest names.
 
 mod connector;
 mod pool;
 mod resolver;
+pub(crate) mod retry;
 
 use std::error::Error;
 
+use bosun_core::trace::TraceContext;
+use hyper::header::{HeaderName, HeaderValue};
 use hyper_util::client::legacy;
 
 use crate::address::NotPublic;
@@ -43,6 +47,14 @@ impl From<legacy::Error> for OutboundError {
             None => Self::Broken(error),
         }
     }
+}
+
+/// W3C's headers: where a request stands in a trace.
+pub(crate) fn trace_headers(trace: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let parent = HeaderValue::try_from(trace.to_string()).ok();
+    let state = trace.state().and_then(|state| HeaderValue::from_str(state).ok());
+    let parent = parent.map(|parent| (HeaderName::from_static("traceparent"), parent));
+    parent.into_iter().chain(state.map(|state| (HeaderName::from_static("tracestate"), state)))
 }
 
 /// The innermost cause, which says what happened; the outer ones say where.

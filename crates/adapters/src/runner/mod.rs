@@ -1,3 +1,4 @@
 //! Runners: they run the inside calls of each kind of binding.
 
 pub mod builtin;
+pub mod http;

@@ -280,14 +280,15 @@ mod tests {
         let refused = secrets.permit(&Namespace::default(), &reference("none"), HostPart::Key, to, &stored()).await;
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "secret `none` may not be sent to `http://127.0.0.1:9` by a stored model: no manifest in a file of namespace \
-             `default` sends it there; list the host in `<secrets>/default/none/allowed-hosts`, or describe the model in a file"
+            "secret `none` may not be sent to `http://127.0.0.1:9` by a stored manifest: no manifest in a file of \
+             namespace `default` sends it there; list the host in `<secrets>/default/none/allowed-hosts`, or put the \
+             manifest in a file"
         );
         let refused = secrets.permit(&Namespace::default(), &reference("none"), HostPart::Body, to, &stored()).await;
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "secret `none` may not be sent in the body of a request by a stored model; use `apiKey` or `headers`, or \
-             describe the model in a file"
+            "secret `none` may not be sent in the body of a request by a stored manifest; use `headers` or a model's \
+             `apiKey`, or put the manifest in a file"
         );
     }
 }

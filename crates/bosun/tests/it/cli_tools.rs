@@ -79,7 +79,7 @@ fn faults_of_schemas_point_into_the_file() {
 fn the_examples_pass_the_check() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let shown = run_in(&workspace, &["check", "examples"], b"");
-    assert_eq!(shown, "exit code 0\n--- stdout\n--- stderr\n7 files, 0 errors, 0 warnings\n");
+    assert_eq!(shown, "exit code 0\n--- stdout\n--- stderr\n10 files, 0 errors, 0 warnings\n");
 }
 
 /// A server and the check read a manifest with different code; what one accepts, the other must not call a fault.
@@ -109,6 +109,26 @@ spec: {type: http, description: The forecast, http: {url: 'https://weather.examp
 ",
     );
     insta::assert_snapshot!(run_in(folder.path(), &["check", "."], b""));
+}
+
+#[test]
+fn a_template_that_cannot_be_filled_is_a_fault_with_its_place() {
+    let folder = with_file(
+        "tool.yaml",
+        b"apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: forecast}
+spec:
+  type: http
+  description: The forecast
+  inputSchema: {type: object, properties: {city: {type: string}}}
+  http:
+    url: 'https://{host}/{city}'
+    method: POST
+    body: '{\"town\": \"{{.input.town}}\"}'
+",
+    );
+    insta::assert_snapshot!(run_in(folder.path(), &["check", "tool.yaml"], b""));
 }
 
 #[test]

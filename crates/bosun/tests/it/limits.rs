@@ -69,6 +69,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("TOOLSET_CACHE_BYTES", "crates/engine/src/turns/toolset_cache.rs", "the_least_recently_used_is_evicted"),
     ("DEFINITION_CACHE_BYTES", "crates/core/src/tool/definition/cache.rs", "what_is_kept_is_bounded"),
     ("WAITING_CACHE_BYTES", ENGINE, "waiting_queries_are_cached_up_to_a_total_size"),
+    ("HTTP_RESPONSE_BYTES", "crates/bosun/tests/it/http_tools/mod.rs", "an_answer_has_a_largest_size"),
     ("RECENT_ENTRIES_BYTES", ENGINE, "recent_entries_are_cached_up_to_a_total_size_and_all_reach_the_reader"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "a_body_that_is_too_large_or_cut_off_leaves_nothing"),

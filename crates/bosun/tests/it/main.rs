@@ -25,6 +25,7 @@ mod deploy;
 mod disasters;
 mod environment;
 mod hostile_files;
+mod http_tools;
 mod init;
 mod large;
 mod limits;

@@ -383,6 +383,7 @@ impl<'n> HttpToolDraft<'n> {
                 headers: self.headers,
                 body,
                 body_parameters: Vec::new(),
+                follow_redirects: false,
             },
             timeout: timeout.map(Duration::from_millis),
             losses: self.losses,

@@ -325,6 +325,7 @@ impl<'a> OperationDraft<'a> {
             headers,
             body: self.body.take(),
             body_parameters: Vec::new(),
+            follow_redirects: false,
         };
         InsideTool::AsRequest(Box::new(ConversionRequest { http, timeout: None, losses }))
     }

@@ -20,6 +20,18 @@ codes! {
         CALL_EXPIRED = "call_expired";
         /// The tool ran and failed.
         TOOL_FAILED = "tool_failed";
+        /// The API of an HTTP tool answered with a status of failure.
+        HTTP_STATUS = "http_status";
+        /// The server of a tool cannot be connected to.
+        TOOL_UNREACHABLE = "tool_unreachable";
+        /// A secret, a setting or a parameter that the tool needs is missing.
+        TOOL_MISCONFIGURED = "tool_misconfigured";
+        /// The tool is at an address that its definition may not reach.
+        ADDRESS_NOT_ALLOWED = "address_not_allowed";
+        /// The secret may not be sent where the tool would send it.
+        SECRET_NOT_ALLOWED = "secret_not_allowed";
+        /// The result is neither JSON nor text.
+        UNSUPPORTED_CONTENT = "unsupported_content";
         TOOL_CALL_LIMIT = "tool_call_limit";
         TOOL_TIMEOUT = "tool_timeout";
         RESULT_TOO_LARGE = "result_too_large";

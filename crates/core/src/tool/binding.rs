@@ -46,6 +46,9 @@ pub struct HttpRequest {
     pub body: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub body_parameters: Vec<NamedValue>,
+    /// Whether a redirect is followed; a key then does not go to another host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow_redirects: bool,
 }
 
 /// The methods that an HTTP tool may use.
@@ -312,6 +315,7 @@ mod tests {
                 name: "tenant".into(),
                 value: ValueSource::QueryParameterRef { name: "tenant".into() },
             }],
+            follow_redirects: false,
         };
         check(
             &Binding::Http(Box::new(request)),

@@ -10,10 +10,7 @@ use hyper::{Response, StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
 
 use super::{Failure, RemoteAnswer, Wire};
-use crate::{
-    model::retry,
-    outbound::{Body, cause},
-};
+use crate::outbound::{Body, cause, retry};
 
 /// The largest streamed answer on the wire, where a token takes some 200 bytes. What is kept of it has the ceiling of
 /// a reply.

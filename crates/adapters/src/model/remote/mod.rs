@@ -26,14 +26,12 @@ use serde_json::Value;
 use url::Url;
 
 use self::request::{PreparedRequest, RequestSettings, WrittenRequest};
-use super::{
-    fields,
-    health::BreakerVerdict,
-    retry::{self, Backoff},
-    shown::Shown,
-};
+use super::{fields, health::BreakerVerdict, shown::Shown};
 use crate::{
-    outbound::Client,
+    outbound::{
+        Client,
+        retry::{self, Backoff},
+    },
     secret::{
         SecretSource, Secrets,
         binding::{HostPart, SecretReach},
@@ -281,7 +279,8 @@ impl<W: Wire> Remote<W> {
                     Failure::Passing { message, asked_wait, .. } => (message, asked_wait),
                 },
             };
-            let spread = retry::spread(request.query, request.turn, attempts);
+            let spread =
+                retry::spread(&[request.query.as_bytes(), &request.turn.to_be_bytes(), &attempts.to_be_bytes()]);
             let Some(wait) = self.backoff.wait(attempts, asked_wait, spread) else {
                 return Err(ModelError::Unavailable { attempts, message, retry_after: asked_wait });
             };

@@ -2,10 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use bosun_core::{
-    Namespace,
-    audit::{is_secret_name, redact_keys},
-};
+use bosun_core::{Namespace, audit::is_secret_name};
 use bosun_engine::model::{ModelError, ModelRequest};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -17,14 +14,14 @@ use serde_json::Value;
 use url::Url;
 
 use super::{Failure, RemoteConfig, RemoteTurn, Wire};
-use crate::secret::{
-    Secret, SecretError, SecretSource, Secrets,
-    binding::{Destination, HostPart},
+use crate::{
+    outbound::trace_headers,
+    secret::{
+        Secret, SecretError, SecretSource, Secrets,
+        binding::{Destination, HostPart},
+        redaction::Redaction,
+    },
 };
-
-/// W3C's: where the request stands in a trace.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Everything that is sent, and what must not come back in an error.
 pub(super) struct PreparedRequest<'a> {
@@ -48,26 +45,7 @@ impl PreparedRequest<'_> {
     }
 }
 
-/// Texts that no error may repeat, whatever the API answers.
-#[derive(Default)]
-pub(super) struct Redaction(Vec<Secret>);
-
 impl Redaction {
-    /// `message` with every secret taken out, also where only its first or last letters are shown, then cut to a bearable
-    /// length.
-    fn clean(&self, message: &str) -> String {
-        const LONGEST: usize = 500;
-        let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        for secret in &self.0 {
-            clean = secret.ends_taken_out_of(&secret.taken_out_of(&clean));
-        }
-        let clean = redact_keys(&clean).into_owned();
-        match clean.char_indices().nth(LONGEST) {
-            Some((end, _)) => format!("{}…", &clean[..end]),
-            None => clean,
-        }
-    }
-
     pub(super) fn clean_failure(&self, failure: Failure) -> Failure {
         let clean = |message: String| self.clean(&message);
         match failure {
@@ -87,14 +65,6 @@ impl Redaction {
                 ModelError::AddressNotAllowed(message) => ModelError::AddressNotAllowed(clean(message)),
                 open @ ModelError::CircuitOpen { .. } => open,
             }),
-        }
-    }
-
-    fn add(&mut self, secret: &Secret) {
-        // Shorter ones are no secrets, and would take every word of a message apart.
-        const SHORTEST: usize = 4;
-        if secret.expose().len() >= SHORTEST {
-            self.0.push(secret.clone());
         }
     }
 }
@@ -182,12 +152,8 @@ impl<'a> RequestSettings<'a> {
             written.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
         let mut headers = HeaderMap::new();
-        if let Some(trace) = &request.trace {
-            // First: what a manifest says goes before it.
-            headers.extend(HeaderValue::try_from(trace.to_string()).ok().map(|parent| (TRACEPARENT, parent)));
-            let state = trace.state().and_then(|state| HeaderValue::from_str(state).ok());
-            headers.extend(state.map(|state| (TRACESTATE, state)));
-        }
+        // First: what a manifest says goes before it.
+        headers.extend(request.trace.iter().flat_map(|trace| trace_headers(trace)));
         for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
             headers.insert(name, sensitive(name, &value)?);
         }

@@ -8,10 +8,12 @@ use bosun_standin::{Answer, End, Part, StandIn};
 use futures_util::FutureExt;
 
 use super::{Connections, Remote, RemoteConfig};
-use crate::model::{
-    openai::{ChatCompletions, Host},
-    retry::Backoff,
-    testing::{self, failing, reply, stand_in, stream_of},
+use crate::{
+    model::{
+        openai::{ChatCompletions, Host},
+        testing::{self, failing, reply, stand_in, stream_of},
+    },
+    outbound::retry::Backoff,
 };
 
 const WIRE: ChatCompletions = ChatCompletions { host: Host::OpenAi, echo: true };

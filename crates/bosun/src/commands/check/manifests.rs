@@ -2,7 +2,7 @@
 //! all of them.
 //!
 //! Tools are left to the converter, which has checked them already. The server's faults inside a tool are therefore
-//! dropped, except two kinds: missing references, and, as a warning, tools that this version does not run.
+//! dropped, except three kinds: templates, missing references, and, as a warning, tools that this version does not run.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -11,6 +11,9 @@ use bosun_convert::{CheckedDocument, Severity, ToolProblem};
 use bosun_engine::SystemClock;
 use bosun_reading::{Fault, SourcePlace};
 use serde_json::Value;
+
+/// Faults of tools that only the server's reader finds. They concern one document, whatever is beside it.
+const OF_TEMPLATES: &[&str] = &["bad_template", "unknown_parameter", "bad_annotation"];
 
 /// The manifests of one run, to be read together.
 #[derive(Default)]
@@ -43,13 +46,13 @@ impl Manifests {
 
     /// The faults of agents, models and references, each with its file.
     pub(super) fn check(&self) -> Vec<(String, ToolProblem)> {
-        if self.files.iter().all(|file| file.documents.iter().all(|document| document.is_tool)) {
-            return Vec::new();
-        }
+        let has_only_tools = self.files.iter().all(|file| file.documents.iter().all(|document| document.is_tool));
         let paths: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
         let (manifests, notes) = manifests::review(&paths, &Builtins::new(Arc::new(SystemClock)));
         let faults = manifests.err().into_iter().flatten();
-        faults.chain(notes).filter_map(|fault| self.problem(fault)).collect()
+        // What tools alone refer to may be in other folders of the server.
+        let faults = faults.chain(notes).filter(|fault| !has_only_tools || OF_TEMPLATES.contains(&fault.code));
+        faults.filter_map(|fault| self.problem(fault)).collect()
     }
 
     fn problem(&self, fault: Fault) -> Option<(String, ToolProblem)> {
@@ -60,7 +63,10 @@ impl Manifests {
         let severity = match (is_in_tool, fault.code) {
             (_, "not_served") => Severity::Warning,
             (false, _) => Severity::Error,
-            (true, "unknown_tool" | "unknown_agent" | "unknown_team" | "unknown_mcp_server") => Severity::Error,
+            (true, "unknown_tool" | "unknown_agent" | "unknown_team" | "unknown_mcp_server" | "unknown_config_map") => {
+                Severity::Error
+            }
+            (true, code) if OF_TEMPLATES.contains(&code) => Severity::Error,
             (true, _) => return None,
         };
         let shown = file.map_or_else(|| fault.file.display().to_string(), |file| file.shown.clone());

@@ -1,12 +1,12 @@
-//! Retries of model APIs, and their backoff.
+//! Retries of requests, and their backoff.
 //!
-//! The backoff is exponential with jitter per query, so that an API that recovers is not hit by all of them at once. A
+//! The backoff is exponential with jitter per caller, so that an API that recovers is not hit by all of them at once. A
 //! `Retry-After` of the API is honoured, unless it is longer than a caller would wait. The delays are tokio timers:
 //! dropping the future cancels them.
 
 use std::time::{Duration, SystemTime};
 
-use bosun_core::{ContentHash, QueryUid};
+use bosun_core::ContentHash;
 use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 
 /// The maximum number of attempts, including the first one.
@@ -40,9 +40,9 @@ impl Backoff {
     }
 }
 
-/// A jitter between 0 and 1 that differs from query to query and is deterministic.
-pub(crate) fn spread(query: QueryUid, turn: u32, attempt: u32) -> f64 {
-    let hash = ContentHash::of_parts(&[query.as_bytes(), &turn.to_be_bytes(), &attempt.to_be_bytes()]);
+/// A jitter between 0 and 1 that differs from one `attempt` to another and is deterministic.
+pub(crate) fn spread(attempt: &[&[u8]]) -> f64 {
+    let hash = ContentHash::of_parts(attempt);
     let [first, second, ..] = *hash.as_bytes();
     f64::from(u16::from_be_bytes([first, second])) / f64::from(u16::MAX)
 }
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn jitter_separates_queries_that_fail_together() {
-        let first = spread(QueryUid::new(1, [1; 10]), 1, 1);
-        let second = spread(QueryUid::new(1, [2; 10]), 1, 1);
+        let first = spread(&[b"one query", b"1"]);
+        let second = spread(&[b"another", b"1"]);
         assert!((0.0..=1.0).contains(&first) && (0.0..=1.0).contains(&second));
         assert!((first - second).abs() > f64::EPSILON);
-        assert!((first - spread(QueryUid::new(1, [1; 10]), 1, 1)).abs() < f64::EPSILON);
+        assert!((first - spread(&[b"one query", b"1"])).abs() < f64::EPSILON);
     }
 }

@@ -1,0 +1,122 @@
+//! The template of a body, in the format that `Content-Type` names.
+//!
+//! JSON is the default. A form is a list of pairs, as a query is. Text is sent as it is, which is safe for plain text
+//! and for a body that is one argument; any other type with slots between its text is a fault, since a value could
+//! change its structure.
+
+use std::borrow::Cow;
+
+use super::{
+    RenderError,
+    json::JsonTemplate,
+    slot::{self, Piece, Slot, SlotValues},
+};
+
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[derive(Clone, Debug)]
+pub(super) enum BodyTemplate {
+    Json(JsonTemplate),
+    Form(Vec<(String, Vec<Piece>)>),
+    Text(Vec<Piece>),
+}
+
+impl BodyTemplate {
+    /// `content_type` is the header of the manifest.
+    pub(super) fn parse(text: &str, content_type: Option<&str>) -> Result<Self, String> {
+        let essence = content_type.map_or(JSON, |header| header.split(';').next().unwrap_or_default().trim());
+        let essence = essence.to_ascii_lowercase();
+        if essence == JSON || essence.ends_with("+json") {
+            return JsonTemplate::parse(text).map(Self::Json).map_err(|error| error.to_string());
+        }
+        let pieces = slot::pieces(text).map_err(|error| format!("is not a template: {error} of it"))?;
+        if essence == FORM {
+            return form(text).map(Self::Form);
+        }
+        let is_whole = matches!(pieces.as_slice(), [Piece::Slot(_)]);
+        if essence == "text/plain" || is_whole || slot::slots(&pieces).next().is_none() {
+            return Ok(Self::Text(pieces));
+        }
+        Err(format!(
+            "has slots in a text of type `{essence}`, where an argument could change its structure; \
+             use JSON, a form or text/plain, or make one argument the whole body"
+        ))
+    }
+
+    /// The value of `Content-Type` for a manifest that names none.
+    pub(super) fn default_content_type(&self) -> &'static str {
+        match self {
+            Self::Json(_) => JSON,
+            Self::Form(_) => FORM,
+            Self::Text(_) => "text/plain; charset=utf-8",
+        }
+    }
+
+    pub(super) fn slots(&self) -> Vec<&Slot> {
+        match self {
+            Self::Json(template) => template.slots(),
+            Self::Form(pairs) => pairs.iter().flat_map(|(_, pieces)| slot::slots(pieces)).collect(),
+            Self::Text(pieces) => slot::slots(pieces).collect(),
+        }
+    }
+
+    /// The body; `None` if it is one argument, which is absent.
+    pub(super) fn render(&self, values: SlotValues<'_>) -> Result<Option<String>, RenderError> {
+        let mut body = String::new();
+        match self {
+            Self::Json(template) if template.is_absent(values) => return Ok(None),
+            Self::Json(template) => template.render(values, &mut body)?,
+            Self::Form(pairs) => {
+                let mut form = url::form_urlencoded::Serializer::new(String::new());
+                let mut size = 0;
+                for (name, pieces) in pairs.iter().filter(|(_, pieces)| !values.leaves_out(pieces)) {
+                    let value = text(values, pieces)?;
+                    size += value.len();
+                    if size > bosun_core::ceiling::RENDERED_BYTES {
+                        return Err(RenderError::TooLarge(bosun_core::ceiling::RENDERED_BYTES));
+                    }
+                    form.append_pair(name, &value);
+                }
+                body = form.finish();
+            }
+            Self::Text(pieces) if values.leaves_out(pieces) => return Ok(None),
+            Self::Text(pieces) => body = text(values, pieces)?,
+        }
+        Ok(Some(body))
+    }
+}
+
+fn text(values: SlotValues<'_>, pieces: &[Piece]) -> Result<String, RenderError> {
+    let mut text = String::new();
+    values.render(pieces, &mut text, |_, value, into| {
+        into.push_str(value);
+        Ok(())
+    })?;
+    Ok(text)
+}
+
+/// The pairs of a form. Texts are kept decoded, since the whole is encoded again.
+fn form(text: &str) -> Result<Vec<(String, Vec<Piece>)>, String> {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if name.contains("{{") {
+            return Err("has a slot in the name of a field; slots are values".to_owned());
+        }
+        let pieces = slot::pieces(value).map_err(|error| format!("is not a template: {error} of `{name}`"))?;
+        let decode = |piece| match piece {
+            Piece::Text(text) => Piece::Text(decoded(&text).into_owned()),
+            slot @ Piece::Slot(_) => slot,
+        };
+        Ok((decoded(name).into_owned(), pieces.into_iter().map(decode).collect()))
+    };
+    text.trim().split('&').filter(|part| !part.is_empty()).map(pair).collect()
+}
+
+fn decoded(text: &str) -> Cow<'_, str> {
+    // A name without a value: a `=` in a value of the template stays what it is.
+    let text = text.replace('=', "%3D");
+    url::form_urlencoded::parse(text.as_bytes())
+        .next()
+        .map_or(Cow::Borrowed(""), |(name, _)| Cow::Owned(name.into_owned()))
+}

@@ -1,0 +1,194 @@
+//! Slots: the places of a template that a call fills, and the values that fill them.
+//!
+//! A slot is parsed once and never again after it is filled, so a value that looks like a slot stays text.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use bosun_core::{
+    ceiling::RENDERED_BYTES,
+    json,
+    template::{BadTemplate, TemplateProblem},
+};
+use serde_json::Value;
+
+use super::RenderError;
+
+const OPEN: &str = "{{";
+const CLOSE: &str = "}}";
+/// The name of the arguments in a body template, as ARK has it.
+const INPUT: &str = "input";
+
+/// The value that a template asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// A member of the arguments, by the names that lead to it; without any, the arguments themselves.
+    Argument(Vec<String>),
+    /// A body parameter, by its name.
+    Parameter(String),
+}
+
+/// A part of a template: text as it is sent, or a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Text(String),
+    Slot(Slot),
+}
+
+impl Slot {
+    /// Parses what is between `{{` and `}}`; `None` if it is anything but `.name` or `.input.name`.
+    fn parse(text: &str) -> Option<Self> {
+        let names: Vec<_> = text.trim().strip_prefix('.')?.split('.').map(str::to_owned).collect();
+        // The names of arguments are those of JSON Schema, where `-` is common.
+        let is_name = |name: &String| {
+            let is_letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
+            !name.is_empty() && name.chars().all(is_letter)
+        };
+        if !names.iter().all(is_name) {
+            return None;
+        }
+        match names.split_first()? {
+            (first, rest) if first == INPUT => Some(Self::Argument(rest.to_vec())),
+            (first, []) => Some(Self::Parameter(first.clone())),
+            _ => None,
+        }
+    }
+
+    /// How messages call its value.
+    pub(super) fn called(&self) -> String {
+        match self {
+            Self::Argument(path) if path.is_empty() => "the arguments".to_owned(),
+            Self::Argument(path) => format!("argument `{}`", path.join(".")),
+            Self::Parameter(name) => format!("parameter `{name}`"),
+        }
+    }
+}
+
+/// A slot in a text, with its place.
+pub(super) struct FoundSlot {
+    pub(super) slot: Slot,
+    /// The bytes of the text that it takes, braces included.
+    pub(super) at: std::ops::Range<usize>,
+}
+
+/// Every `{{…}}` of a text, in its order.
+pub(super) fn find(text: &str) -> Result<Vec<FoundSlot>, BadTemplate> {
+    let mut found = Vec::new();
+    let mut end = 0;
+    while let Some(start) = text[end..].find(OPEN).map(|offset| end + offset) {
+        let inside = &text[start + OPEN.len()..];
+        let Some(length) = inside.find(CLOSE) else {
+            return Err(BadTemplate::at(text, start, TemplateProblem::Unclosed));
+        };
+        let Some(slot) = Slot::parse(&inside[..length]) else {
+            let shown = inside[..length].chars().take(40).collect();
+            return Err(BadTemplate::at(text, start, TemplateProblem::NotAName(shown)));
+        };
+        end = start + OPEN.len() + length + CLOSE.len();
+        found.push(FoundSlot { slot, at: start..end });
+    }
+    Ok(found)
+}
+
+/// A text and the slots in it.
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, BadTemplate> {
+    let mut pieces = Vec::new();
+    let mut end = 0;
+    for FoundSlot { slot, at } in find(text)? {
+        push_text(&mut pieces, &text[end..at.start]);
+        pieces.push(Piece::Slot(slot));
+        end = at.end;
+    }
+    push_text(&mut pieces, &text[end..]);
+    Ok(pieces)
+}
+
+pub(super) fn push_text(pieces: &mut Vec<Piece>, text: &str) {
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text.to_owned()));
+    }
+}
+
+pub(super) fn slots(pieces: &[Piece]) -> impl Iterator<Item = &Slot> {
+    pieces.iter().filter_map(|piece| match piece {
+        Piece::Text(_) => None,
+        Piece::Slot(slot) => Some(slot),
+    })
+}
+
+/// The values of one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotValues<'a> {
+    pub(crate) arguments: &'a Value,
+    /// The body parameters, without those that are optional and absent.
+    pub(crate) parameters: &'a BTreeMap<String, String>,
+}
+
+/// The value of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SlotValue<'a> {
+    Argument(&'a Value),
+    Parameter(&'a str),
+}
+
+impl<'a> SlotValues<'a> {
+    /// The value of a slot; `None` if it is absent.
+    pub(super) fn get(self, slot: &Slot) -> Option<SlotValue<'a>> {
+        match slot {
+            Slot::Argument(path) => {
+                let found = path.iter().try_fold(self.arguments, |value, name| value.get(name))?;
+                Some(SlotValue::Argument(found))
+            }
+            Slot::Parameter(name) => self.parameters.get(name).map(|text| SlotValue::Parameter(text)),
+        }
+    }
+
+    /// The value of a slot as text; `None` if it is absent or null.
+    pub(super) fn text(self, slot: &Slot) -> Option<Cow<'a, str>> {
+        match self.get(slot)? {
+            SlotValue::Argument(Value::Null) => None,
+            SlotValue::Argument(Value::String(text)) => Some(Cow::Borrowed(text)),
+            SlotValue::Argument(value) => Some(Cow::Owned(json::compact(value))),
+            SlotValue::Parameter(text) => Some(Cow::Borrowed(text)),
+        }
+    }
+
+    /// As [`SlotValues::text`], for a place that has no room for objects and lists.
+    pub(super) fn scalar(self, slot: &Slot) -> Result<Option<Cow<'a, str>>, RenderError> {
+        match self.get(slot) {
+            Some(SlotValue::Argument(Value::Array(_) | Value::Object(_))) => Err(RenderError::NotScalar(slot.called())),
+            _ => Ok(self.text(slot)),
+        }
+    }
+
+    /// Whether a part of the request is left out: it has slots, and none of them has a value. A part with only some
+    /// of its values is an error where it is rendered.
+    pub(super) fn leaves_out(self, pieces: &[Piece]) -> bool {
+        let mut slots = slots(pieces).peekable();
+        slots.peek().is_some() && slots.all(|slot| self.text(slot).is_none())
+    }
+
+    /// Appends text and values, each value written by `encode`.
+    pub(super) fn render(
+        self,
+        pieces: &[Piece],
+        into: &mut String,
+        mut encode: impl FnMut(&Slot, &str, &mut String) -> Result<(), RenderError>,
+    ) -> Result<(), RenderError> {
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => into.push_str(text),
+                Piece::Slot(slot) => {
+                    let value = self.text(slot).ok_or_else(|| RenderError::Missing(slot.called()))?;
+                    encode(slot, &value, into)?;
+                }
+            }
+            within_limit(into)?;
+        }
+        Ok(())
+    }
+}
+
+/// A few kilobytes of slots and one large argument would make gigabytes.
+pub(super) fn within_limit(rendered: &str) -> Result<(), RenderError> {
+    if rendered.len() > RENDERED_BYTES { Err(RenderError::TooLarge(RENDERED_BYTES)) } else { Ok(()) }
+}

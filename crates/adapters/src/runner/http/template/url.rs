@@ -1,0 +1,225 @@
+//! The template of an address: `https://api.example.com/items/{id}?units={units}`.
+//!
+//! Scheme, host and port are fixed: a slot there is a fault. A path is a list of segments and a query a list of pairs,
+//! and a value is encoded within its segment or pair, so that no value adds another one. A pair whose values are all
+//! absent is left out; a pair whose only slot is a list is repeated for each item, as OpenAPI does by default.
+
+use std::fmt::Write as _;
+
+use bosun_core::text::clip;
+use serde_json::Value;
+use url::Url;
+
+use super::{
+    RenderError,
+    slot::{self, Piece, Slot, SlotValue, SlotValues},
+};
+
+/// The longest address that is sent; servers take 8 KiB or a little more.
+const LONGEST: usize = 32 * 1024;
+
+#[derive(Clone, Debug)]
+pub(super) struct UrlTemplate {
+    /// Scheme, host and port.
+    pub(super) origin: Url,
+    segments: Vec<Vec<Piece>>,
+    query: Vec<QueryPair>,
+}
+
+/// Texts are encoded already.
+#[derive(Clone, Debug)]
+struct QueryPair {
+    name: String,
+    /// `None` if it has no `=`.
+    value: Option<Vec<Piece>>,
+}
+
+/// What is wrong with an address, in words that follow `the address`.
+pub(super) type UrlFault = String;
+
+impl UrlTemplate {
+    pub(super) fn parse(text: &str) -> Result<Self, UrlFault> {
+        if let Some(odd) = text.chars().find(|letter| letter.is_control() || letter.is_whitespace() || *letter == '\\')
+        {
+            return Err(format!("has the character {odd:?}; percent-encode it"));
+        }
+        let scheme = ["http://", "https://"].into_iter().find(|scheme| text.starts_with(scheme));
+        let scheme = scheme.ok_or("must begin with http:// or https://")?;
+        let after = &text[scheme.len()..];
+        let (authority, rest) = after.split_at(after.find(['/', '?', '#']).unwrap_or(after.len()));
+        if authority.contains(['{', '}']) {
+            return Err("has a slot in its host or port, which are fixed; slots belong in the path or the query".into());
+        }
+        if authority.contains('@') {
+            return Err("must not hold a user or a password; use `headers`".into());
+        }
+        let origin = Url::parse(&format!("{scheme}{authority}/")).map_err(|error| format!("is not a URL: {error}"))?;
+        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+        if fragment.contains(['{', '}']) {
+            return Err("has a slot after `#`, which is never sent".into());
+        }
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let segments = path.strip_prefix('/').unwrap_or(path).split('/').map(segment).collect::<Result<_, _>>()?;
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect::<Result<_, _>>()?;
+        Ok(Self { origin, segments, query })
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let values = self.query.iter().filter_map(|pair| pair.value.as_ref());
+        self.segments.iter().chain(values).flat_map(|pieces| slot::slots(pieces))
+    }
+
+    /// Path and query.
+    pub(super) fn render(&self, values: SlotValues<'_>) -> Result<String, RenderError> {
+        let mut text = String::new();
+        for pieces in &self.segments {
+            text.push('/');
+            let start = text.len();
+            render(values, pieces, &mut text, encode_in_path)?;
+            let has_slot = slot::slots(pieces).next();
+            // Servers merge `//`, and resolve `..` in any spelling: the request would have another path.
+            if let Some(slot) = has_slot.filter(|_| start == text.len()) {
+                return Err(RenderError::Empty(slot.called()));
+            }
+            if let Some(slot) = has_slot.filter(|_| is_dots(&text[start..])) {
+                return Err(RenderError::DotSegment(slot.called()));
+            }
+        }
+        let mut separator = '?';
+        for QueryPair { name, value } in &self.query {
+            let Some(pieces) = value else {
+                push_pair(&mut text, &mut separator, name);
+                continue;
+            };
+            if values.leaves_out(pieces) {
+                continue;
+            }
+            for item in items(values, pieces) {
+                push_pair(&mut text, &mut separator, name);
+                text.push('=');
+                match item {
+                    None => render(values, pieces, &mut text, encode_in_query)?,
+                    Some((slot, Value::Null | Value::Array(_) | Value::Object(_))) => {
+                        return Err(RenderError::NotScalar(slot.called()));
+                    }
+                    Some((slot, Value::String(item))) => encode_in_query(slot, item, &mut text)?,
+                    Some((slot, item)) => encode_in_query(slot, &item.to_string(), &mut text)?,
+                }
+                within_limit(&text)?;
+            }
+        }
+        within_limit(&text)?;
+        Ok(text)
+    }
+}
+
+fn push_pair(text: &mut String, separator: &mut char, name: &str) {
+    text.push(*separator);
+    text.push_str(name);
+    *separator = '&';
+}
+
+/// The items of a list for which a pair is repeated; one `None` if it is not.
+fn items<'v>(values: SlotValues<'v>, pieces: &'v [Piece]) -> Vec<Option<(&'v Slot, &'v Value)>> {
+    if let [Piece::Slot(slot)] = pieces
+        && let Some(SlotValue::Argument(Value::Array(items))) = values.get(slot)
+    {
+        return items.iter().map(|item| Some((slot, item))).collect();
+    }
+    vec![None]
+}
+
+fn render(
+    values: SlotValues<'_>,
+    pieces: &[Piece],
+    text: &mut String,
+    encode: fn(&Slot, &str, &mut String) -> Result<(), RenderError>,
+) -> Result<(), RenderError> {
+    for slot in slot::slots(pieces) {
+        values.scalar(slot)?;
+    }
+    values.render(pieces, text, encode)?;
+    within_limit(text)
+}
+
+fn within_limit(text: &str) -> Result<(), RenderError> {
+    if text.len() > LONGEST { Err(RenderError::AddressTooLong(LONGEST)) } else { Ok(()) }
+}
+
+fn encode_in_path(slot: &Slot, value: &str, into: &mut String) -> Result<(), RenderError> {
+    // A proxy may decode `%2F` and resolve what it finds.
+    if value.contains(['/', '\\']) && value.split(['/', '\\']).any(|part| matches!(part, "." | "..")) {
+        return Err(RenderError::DotSegment(slot.called()));
+    }
+    percent_encode(value, false, into);
+    Ok(())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "an encoder, beside one that can fail")]
+fn encode_in_query(_: &Slot, value: &str, into: &mut String) -> Result<(), RenderError> {
+    percent_encode(value, true, into);
+    Ok(())
+}
+
+/// Encodes every byte that is not a letter, a digit, `-`, `_`, `~`, or where it is allowed, a dot.
+fn percent_encode(value: &str, keeps_dots: bool, into: &mut String) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') || (keeps_dots && byte == b'.') {
+            into.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(into, "%{byte:02X}");
+        }
+    }
+}
+
+/// Whether a segment is `.` or `..`, in any spelling.
+fn is_dots(segment: &str) -> bool {
+    matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+}
+
+fn segment(text: &str) -> Result<Vec<Piece>, UrlFault> {
+    if is_dots(text) {
+        return Err(format!("has the segment `{text}`; write the path that is meant"));
+    }
+    pieces(text)
+}
+
+fn pair(text: &str) -> Result<QueryPair, UrlFault> {
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    if name.contains(['{', '}']) {
+        return Err(format!("has a slot in the name of a query parameter, `{}`; slots are values", clip(name, 80)));
+    }
+    Ok(QueryPair { name: written(name), value: value.map(pieces).transpose()? })
+}
+
+/// A text with slots of the form `{name}`.
+fn pieces(text: &str) -> Result<Vec<Piece>, UrlFault> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(['{', '}']) {
+        let found = rest[start..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
+        let Some((name, after)) = found.filter(|(name, _)| !name.is_empty() && !name.contains('{')) else {
+            let problem = if rest[start..].starts_with('}') { "`}` without `{`" } else { "`{` without a name and `}`" };
+            return Err(format!("has {problem}; a slot is `{{name}}`, and another brace is `%7B` or `%7D`"));
+        };
+        slot::push_text(&mut pieces, &written(&rest[..start]));
+        pieces.push(Piece::Slot(Slot::Argument(vec![name.to_owned()])));
+        rest = after;
+    }
+    slot::push_text(&mut pieces, &written(rest));
+    Ok(pieces)
+}
+
+/// Text of the author, as it may stand in a URL: what is encoded already stays so.
+fn written(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%".contains(letter) {
+            written.push(letter);
+        } else {
+            percent_encode(letter.encode_utf8(&mut [0; 4]), true, &mut written);
+        }
+    }
+    written
+}

@@ -1,0 +1,49 @@
+//! Redaction of texts that come back from another server.
+
+use std::fmt;
+
+use bosun_core::audit::redact_keys;
+
+use super::Secret;
+
+/// Shorter values are no secrets, and would take every word of a message apart.
+const SHORTEST: usize = 4;
+/// The longest message, in characters.
+const LONGEST: usize = 500;
+
+/// The secrets of one request, which nothing may repeat, whatever the other server answers.
+#[derive(Default)]
+pub(crate) struct Redaction(Vec<Secret>);
+
+impl fmt::Debug for Redaction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Redaction(..)")
+    }
+}
+
+impl Redaction {
+    pub(crate) fn add(&mut self, secret: &Secret) {
+        if secret.expose().len() >= SHORTEST {
+            self.0.push(secret.clone());
+        }
+    }
+
+    /// `text` with every secret redacted, in every encoding.
+    pub(crate) fn redact(&self, text: String) -> String {
+        self.0.iter().fold(text, |text, secret| secret.taken_out_of(&text))
+    }
+
+    /// `message` with every secret redacted, also where only its first or last letters are shown, then cut to a bearable
+    /// length.
+    pub(crate) fn clean(&self, message: &str) -> String {
+        let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        for secret in &self.0 {
+            clean = secret.ends_taken_out_of(&secret.taken_out_of(&clean));
+        }
+        let clean = redact_keys(&clean).into_owned();
+        match clean.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}…", &clean[..end]),
+            None => clean,
+        }
+    }
+}

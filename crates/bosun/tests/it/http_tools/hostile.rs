@@ -1,0 +1,287 @@
+//! An API that misbehaves on purpose: every call ends with a clear outcome, and memory stays bounded.
+
+use std::{io::Write as _, time::Duration};
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+use super::{call, world};
+use crate::support::server::Server;
+
+/// What the whole program may grow by, over everything that the API does.
+const GROWTH: u64 = 128 * 1024 * 1024;
+
+/// The peak of the server's memory, in bytes.
+fn peak(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("a process that lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What the API does with a request for `/name`.
+enum Deed {
+    /// Sends this and closes.
+    Say(Vec<u8>),
+    /// Sends the first, and the second for as long as it is read.
+    Repeat(&'static str, Vec<u8>),
+    /// Sends this, and then a byte at a time.
+    Drip(&'static str),
+    /// Sends this, and resets the connection.
+    Reset(&'static str),
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\n";
+
+/// A name, what is done, and the code and the beginning of the message that comes of it.
+fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
+    let say = |text: &str| Deed::Say(text.as_bytes().to_vec());
+    let with = |head: &str, body: &[u8]| {
+        let mut all = format!("{OK}{head}content-length: {}\r\n\r\n", body.len()).into_bytes();
+        all.extend_from_slice(body);
+        Deed::Say(all)
+    };
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let mut cut = gzip(&b"hello ".repeat(1_000));
+    cut.truncate(cut.len() / 2);
+    vec![
+        ("silent", Deed::Drip(""), "tool_timeout", "Tool execution timeout"),
+        (
+            "drip",
+            Deed::Drip("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n"),
+            "tool_timeout",
+            "Tool execution timeout",
+        ),
+        ("drip-head", Deed::Drip("HTTP/1.1 200 OK\r\nx-slow: "), "tool_timeout", "Tool execution timeout"),
+        ("closes", say(""), "tool_failed", "the API sent no valid answer"),
+        ("garbage", say("\u{1}\u{2} this is no HTTP at all\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
+        ("bad-status", say("HTTP/1.1 2000 Fine\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
+        (
+            "length-too-long",
+            say("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort"),
+            "tool_failed",
+            "the answer broke off",
+        ),
+        ("length-too-short", say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nshort and more"), "completed", "short"),
+        (
+            "two-lengths",
+            say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 9\r\n\r\nshort"),
+            "tool_failed",
+            "the API sent no valid answer",
+        ),
+        (
+            "terabyte",
+            say("HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx"),
+            "result_too_large",
+            "the API answered with more than 8388608 bytes",
+        ),
+        (
+            "endless",
+            Deed::Repeat("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n", vec![b'x'; 65_536]),
+            "result_too_large",
+            "the API answered with more than 8388608 bytes",
+        ),
+        (
+            "endless-error",
+            Deed::Repeat("HTTP/1.1 500 Oh\r\n\r\n", vec![b'x'; 65_536]),
+            "http_status",
+            "the API answered 500 Internal Server Error",
+        ),
+        (
+            "endless-head",
+            Deed::Repeat("HTTP/1.1 200 OK\r\n", b"x-more: and more and more\r\n".repeat(100)),
+            "tool_failed",
+            "the API sent no valid answer",
+        ),
+        (
+            "endless-header",
+            Deed::Repeat("HTTP/1.1 200 OK\r\nx-long: ", vec![b'x'; 65_536]),
+            "tool_failed",
+            "the API sent no valid answer",
+        ),
+        (
+            "endless-continue",
+            Deed::Repeat("", b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100)),
+            "tool_timeout",
+            "Tool execution timeout",
+        ),
+        (
+            "bad-chunk",
+            say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nnonsense\r\n"),
+            "tool_failed",
+            "the answer broke off",
+        ),
+        (
+            "huge-chunk",
+            say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff1\r\nx"),
+            "tool_failed",
+            "the answer broke off",
+        ),
+        (
+            "endless-trailers",
+            Deed::Repeat(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+                b"x-more: and more\r\n".repeat(100),
+            ),
+            "tool_failed",
+            "the answer broke off",
+        ),
+        (
+            "gzip-bomb",
+            Deed::Repeat("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip(&vec![0; 64 << 20])),
+            "result_too_large",
+            "the API answered with more than 8388608 bytes",
+        ),
+        (
+            "deflate-bomb",
+            with("content-encoding: deflate\r\n", &zlib(&vec![0; 64 << 20])),
+            "result_too_large",
+            "the API answered with more than 8388608 bytes",
+        ),
+        (
+            "gzip-error-bomb",
+            Deed::Repeat("HTTP/1.1 404 No\r\ncontent-encoding: gzip\r\n\r\n", gzip(&vec![b'0'; 64 << 20])),
+            "http_status",
+            "the API answered 404 Not Found",
+        ),
+        (
+            "gzip-cut",
+            with("content-encoding: gzip\r\n", &cut),
+            "tool_failed",
+            "the answer is compressed and cannot be decompressed",
+        ),
+        (
+            "gzip-none",
+            with("content-encoding: gzip\r\n", b"plain text"),
+            "tool_failed",
+            "the answer is compressed and cannot be decompressed",
+        ),
+        (
+            "brotli",
+            with("content-encoding: br\r\n", b"x"),
+            "tool_failed",
+            "the answer is compressed in a way that was not asked for",
+        ),
+        (
+            "nested",
+            with("content-encoding: gzip, gzip\r\n", b"x"),
+            "tool_failed",
+            "the answer is compressed in a way that was not asked for",
+        ),
+        (
+            "reset",
+            Deed::Reset("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"),
+            "tool_failed",
+            "the answer broke off",
+        ),
+        ("reset-at-once", Deed::Reset(""), "tool_failed", "the API sent no valid answer"),
+        ("switching", say("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), "", ""),
+        ("deep-json", with("content-type: application/json\r\n", deep.as_bytes()), "completed", "[[[["),
+        ("no-json", with("content-type: application/json\r\n", b"{\"a\": 1,}"), "completed", "{\"a\": 1,}"),
+        ("two-keys", with("content-type: application/json\r\n", br#"{"a":1,"a":2}"#), "completed", r#"{"a":1,"a":2}"#),
+        ("no-utf-8", with("content-type: text/plain\r\n", b"a\xff\xfeb"), "completed", "a\u{fffd}\u{fffd}b"),
+        (
+            "image",
+            with("content-type: image/png\r\n", &[0x89, 0x50, 0x4e, 0x47]),
+            "unsupported_content",
+            "the API answered with 4 bytes of image/png",
+        ),
+        ("well", with("content-type: text/plain\r\n", b"still here"), "completed", "still here"),
+    ]
+}
+
+async fn act(mut stream: TcpStream, deed: &Deed) {
+    match deed {
+        Deed::Say(text) => {
+            let _ = stream.write_all(text).await;
+            let _ = stream.shutdown().await;
+        }
+        Deed::Repeat(head, again) => {
+            let _ = stream.write_all(head.as_bytes()).await;
+            while stream.write_all(again).await.is_ok() {}
+        }
+        Deed::Drip(head) => {
+            let _ = stream.write_all(head.as_bytes()).await;
+            let mut beat = tokio::time::interval(Duration::from_millis(50));
+            loop {
+                beat.tick().await;
+                // Not even that before a head.
+                if !head.is_empty() && stream.write_all(b"x").await.is_err() {
+                    return;
+                }
+            }
+        }
+        Deed::Reset(head) => {
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.set_zero_linger();
+        }
+    }
+}
+
+/// Reads the head of a request; the name that it asks for.
+async fn asked(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    Some(head.split([' ', '/']).nth(2)?.to_owned())
+}
+
+/// Serves every deed under its name.
+async fn serve() -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let deeds = std::sync::Arc::new(deeds());
+        let mut acting = JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let deeds = std::sync::Arc::clone(&deeds);
+            acting.spawn(async move {
+                let Some(name) = asked(&mut stream).await else { return };
+                if let Some((_, deed, ..)) = deeds.iter().find(|(known, ..)| *known == name) {
+                    act(stream, deed).await;
+                }
+            });
+        }
+    });
+    (url, serving)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_an_api_does_the_call_ends_with_a_clear_outcome_in_bounded_memory() {
+    let (url, _serving) = serve().await;
+    // A POST is sent once, whatever happens to it.
+    let tool = format!(
+        "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: hostile}}\nspec:\n  type: http\n  \
+         inputSchema: {{type: object, properties: {{deed: {{type: string}}}}, required: [deed]}}\n  \
+         http: {{url: \"{url}/{{deed}}\", method: POST, timeout: 2s}}\n"
+    );
+    let world = world(&[("hostile.yaml", &tool)]);
+    let server = world.start().await;
+    assert_eq!(call(&server, "hostile", &json!({"deed": "well"})).await.0, "completed");
+    let before = peak(&server);
+    for (name, _, code, message) in deeds() {
+        let (found, told) = call(&server, "hostile", &json!({"deed": name})).await;
+        let is_expected = (found == code && told.starts_with(message)) || code.is_empty();
+        assert!(is_expected && !told.contains("127.0.0.1"), "{name}: {found}: {}", &told[..told.len().min(300)]);
+        let grown = peak(&server).saturating_sub(before);
+        assert!(grown < GROWTH, "{name}: {} MiB", grown >> 20);
+    }
+}
