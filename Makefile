@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Tests and documentation must not pass because of a stale lock file.
 LOCKED := --locked
-# Without the reader of Zod and its parser, thirty crates: docs/decisions/017-build-time.md.
+# Without the reader of Zod and its parser, thirty crates, and the client of MCP: docs/decisions/017-build-time.md.
 SLIM := --no-default-features
 # The program of `make demo` and `make serve`, and what it is built of.
 PROGRAM := $(or $(CARGO_TARGET_DIR),target)/debug/bosun
@@ -82,13 +82,15 @@ attack: ## the attacks that this server has seen, against the real process, one 
 	BOSUN_ATTACK_CHANGES=200 BOSUN_ATTACK_UPLOAD_MB=60 BOSUN_ATTACK_TENANTS=1 \
 	$(CARGO) test $(LOCKED) -p bosun --test it -- --nocapture --test-threads 1 attack::
 
-conformance: ## generated requests against every route of docs/openapi.json (needs Python)
+conformance: ## generated requests against every route of docs/openapi.json (needs Python), and MCP's own suite against the client (needs npm)
 	interop/openapi/run.sh
+	interop/mcp/conformance/run.sh
 
-interop: ## the Zod converter and the stand-in for model APIs against the real packages, argument validation against JSON Schema's own tests (needs npm and pip)
+interop: ## the Zod converter and the stand-in for model APIs against the real packages, argument validation against JSON Schema's own tests, public MCP servers over HTTP (needs npm and pip)
 	interop/zod/run.sh
 	interop/json-schema/run.sh
 	interop/models/run.sh
+	BOSUN_MCP_PEERS=all $(CARGO) test $(LOCKED) -p bosun --test it -- mcp::peers::
 
 otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings

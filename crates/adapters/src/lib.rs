@@ -8,6 +8,7 @@ pub mod blob;
 #[cfg(test)]
 mod golden;
 pub mod manifests;
+pub mod mcp;
 pub mod model;
 pub mod outbound;
 pub mod ownership;

@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{access::Doorkeeper, config::Config};
+use crate::{access::Doorkeeper, config::Config, mcp::McpServers};
 
 /// The grace period for requests and calls in progress when a server stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
@@ -46,6 +46,7 @@ pub(crate) struct App {
     max_connections: usize,
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
+    mcp: McpServers,
 }
 
 impl App {
@@ -65,17 +66,19 @@ impl App {
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let reachable = Reachable::new(config.allow_private.iter().cloned());
-        let library: Arc<dyn Assemble> = Arc::new(Library::new(manifests, secrets, reachable, Arc::new(builtins)));
+        let library = Library::new(manifests, Arc::clone(&secrets), reachable, Arc::new(builtins));
         let store =
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: the lock of the store protects its blobs too.
         let blobs = config.data.join("blobs");
         let blobs = BlobDirectory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
+        let (mcp, library) = McpServers::open(&config.data, secrets, library)?;
+        let library: Arc<dyn Assemble> = Arc::new(library);
         let settings = bosun_engine::EngineSettings { exports_spans, ..config.settings() };
         let engine = Engine::start(store, Arc::new(blobs), library, clock, settings).await?;
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
-        Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents })
+        Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents, mcp })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
@@ -98,9 +101,12 @@ impl App {
         let drained = async {
             stopping.cancelled().await;
             self.engine.drain(GRACE).await;
+            // No call is running any more.
+            self.mcp.shutdown().await;
         };
         let acts = take_acts(&self.engine, &self.data, stopping);
-        let ((), (), watched, ()) = tokio::join!(served, drained, doors, acts);
+        let announced = self.mcp.keep_announced(&self.engine, stopping);
+        let ((), (), watched, (), ()) = tokio::join!(served, drained, doors, acts, announced);
         watched?;
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();

@@ -10,6 +10,7 @@ mod client;
 mod commands;
 mod config;
 mod features;
+mod mcp;
 mod process;
 mod settings;
 mod telemetry;

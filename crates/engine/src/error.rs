@@ -10,7 +10,7 @@ use bosun_core::{
     template::{BadTemplate, MissingValues},
 };
 
-use crate::{StoreError, registry::PromptError, resource::ResourceError};
+use crate::{StoreError, registry::PromptError, resource::ResourceError, tool_server::ApproveError};
 
 /// Why the engine refused or failed an operation.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,8 @@ pub enum EngineError {
     Prompt(#[from] PromptError),
     #[error(transparent)]
     Resource(#[from] ResourceError),
+    #[error(transparent)]
+    Approve(#[from] ApproveError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the operating system has no randomness for a new id")]

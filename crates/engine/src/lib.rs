@@ -25,6 +25,7 @@ mod submission;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+pub mod tool_server;
 mod turns;
 
 pub use blob::Blobs;

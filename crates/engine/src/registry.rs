@@ -23,6 +23,7 @@ use crate::{
     EngineError, Model, Runner,
     engine::conversations::DEFAULT_MEMORY,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
+    tool_server::{ServerStatus, ToolServers, is_tool_of},
 };
 
 /// An agent as its manifest describes it.
@@ -150,6 +151,7 @@ pub struct Registry {
     generation: u64,
     namespaces: BTreeMap<Namespace, Arc<Configured>>,
     runners: HashMap<BindingKind, Arc<dyn Runner>>,
+    tool_servers: Option<Arc<dyn ToolServers>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
 }
@@ -277,6 +279,30 @@ impl Registry {
         self.runners.insert(kind, runner);
     }
 
+    /// Sets what connects to the servers that announce tools.
+    pub fn set_tool_servers(&mut self, servers: Arc<dyn ToolServers>) {
+        self.tool_servers = Some(servers);
+    }
+
+    /// What connects to the servers that announce tools; `None` in a build without it.
+    #[must_use]
+    pub fn tool_servers(&self) -> Option<&Arc<dyn ToolServers>> {
+        self.tool_servers.as_ref()
+    }
+
+    /// The state of a server that announces tools.
+    #[must_use]
+    pub fn tool_server(&self, namespace: &Namespace, name: &str) -> Option<ServerStatus> {
+        self.tool_servers.as_ref()?.status(namespace, name)
+    }
+
+    /// The name of the MCP server that may announce a tool of this name later.
+    fn server_of(&self, namespace: &Namespace, tool: &str) -> Option<String> {
+        let servers = self.resources(ResourceKind::McpServer, namespace);
+        let names = servers.iter().map(|server| &server.manifest.key.name);
+        names.filter(|name| is_tool_of(name, tool)).max_by_key(|name| name.len()).cloned()
+    }
+
     #[must_use]
     pub fn agent(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Agent>> {
         self.configured(namespace)?.agents.get(name)
@@ -314,7 +340,8 @@ impl Registry {
         self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
     }
 
-    /// The tools of an agent as its model sees them; with `selected`, only those.
+    /// The tools of an agent as its model sees them; with `selected`, only those. A tool of an MCP server that has not
+    /// announced it is left out, unless it is selected: one server that is down must not stop all queries of an agent.
     pub(crate) fn tools_of(
         &self,
         namespace: &Namespace,
@@ -340,7 +367,8 @@ impl Registry {
                     }
                     tools.push(tool);
                 }
-                None => missing.push(entry.name.clone()),
+                None if selected.is_none() && self.server_of(namespace, &entry.name).is_some() => {}
+                None => missing.push(self.absent(namespace, &entry.name)),
             }
         }
         if missing.is_empty() {
@@ -348,6 +376,27 @@ impl Registry {
         } else {
             Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
         }
+    }
+
+    /// Warnings about the tools of an agent that their MCP servers have not announced.
+    pub(crate) fn warn_of_absent(&self, namespace: &Namespace, agent: &Agent) -> Vec<String> {
+        let absent = agent.tools.iter().map(|tool| &tool.name).filter(|name| self.tool(namespace, name).is_none());
+        let warning =
+            |tool: &String| Some(format!("the query has no tool `{tool}`: {}", self.why_absent(namespace, tool)?));
+        absent.filter_map(warning).collect()
+    }
+
+    /// The name of a tool that does not exist, and why, if it is one of an MCP server.
+    pub(crate) fn absent(&self, namespace: &Namespace, tool: &str) -> String {
+        self.why_absent(namespace, tool).map_or_else(|| tool.to_owned(), |reason| format!("{tool} ({reason})"))
+    }
+
+    fn why_absent(&self, namespace: &Namespace, tool: &str) -> Option<String> {
+        let server = self.server_of(namespace, tool)?;
+        Some(match self.tool_server(namespace, &server) {
+            Some(status) => format!("MCP server `{server}` is {}: {}", status.phase.as_str(), status.message),
+            None => format!("MCP server `{server}` is not connected to"),
+        })
     }
 
     /// Warnings about tools that have no runner.

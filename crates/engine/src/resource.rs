@@ -150,6 +150,10 @@ pub enum ResourceOrigin {
     },
     /// It ships with the server.
     Builtin,
+    /// A tool that the MCP server of this name has announced.
+    Announced {
+        server: String,
+    },
 }
 
 /// One fault of a manifest.
@@ -205,6 +209,11 @@ impl Resource {
             return not("NotServed", reason.clone());
         }
         let Manifest { key, .. } = &self.manifest;
+        if key.kind == ResourceKind::McpServer
+            && let Some(status) = registry.tool_server(&key.namespace, &key.name)
+        {
+            return status.availability();
+        }
         let missing: Vec<_> = self
             .needs
             .iter()
@@ -282,6 +291,8 @@ pub enum ResourceError {
     ManagedByFile { key: ResourceKey, file: PathBuf },
     #[error("{0} ships with the server and cannot be changed")]
     ManagedByServer(ResourceKey),
+    #[error("{key} is announced by the MCP server `{server}` and cannot be changed")]
+    ManagedByMcpServer { key: ResourceKey, server: String },
     #[error("{key} is invalid: {}", faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
     Invalid {
         key: ResourceKey,

@@ -203,7 +203,9 @@ pub const EDGE: FieldTable = &[Field::new("from", text_schema), Field::new("to",
 pub const SELECTOR: FieldTable = &[Field::new("agent", text_schema), Field::new("selectorPrompt", text_schema)];
 
 /// How MCP servers are spoken to.
-pub const TRANSPORTS: &[&str] = &["http", "sse"];
+pub const TRANSPORTS: &[&str] = &["http", "stdio", "sse"];
+/// What is done about a tool whose definition has changed.
+pub const PIN_POLICIES: &[&str] = &["strict", "warn", "off"];
 
 pub const MCP_SERVER: FieldTable = &[
     Field::new("address", value_source_schema),
@@ -212,4 +214,25 @@ pub const MCP_SERVER: FieldTable = &[
     Field::new("timeout", duration_schema),
     Field::new("pollInterval", duration_schema),
     Field::new("headers", named_values_schema),
+    Field::new("authorization", || object_schema(MCP_AUTHORIZATION, &[])),
+    Field::new("stdio", || json!({"type": "object", "description": "Only a manifest in a file may name a program"})),
+    Field::new("pin", || json!({"enum": PIN_POLICIES})),
+    Field::new("trustHints", flag_schema),
+];
+pub const MCP_AUTHORIZATION: FieldTable = &[
+    Field::new("bearer", secret_value_schema),
+    Field::new("clientCredentials", || object_schema(CLIENT_CREDENTIALS, &["tokenUrl", "clientId", "clientSecret"])),
+];
+pub const CLIENT_CREDENTIALS: FieldTable = &[
+    Field::new("tokenUrl", || json!({"type": "string", "pattern": "^https?://"})),
+    Field::new("clientId", secret_value_schema),
+    Field::new("clientSecret", secret_value_schema),
+    Field::new("scopes", || list_schema(text_schema())),
+];
+/// The program of an MCP server.
+pub const STDIO: FieldTable = &[
+    Field::new("command", text_schema),
+    Field::new("args", || list_schema(text_schema())),
+    Field::new("env", named_values_schema),
+    Field::new("cwd", text_schema),
 ];

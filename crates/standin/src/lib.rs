@@ -7,11 +7,13 @@
 //! number of `times`: for these it counts how often it was asked the same.
 //!
 //! The tests, the benchmark and, in a build with the feature `standin`, `bosun models serve` use it; a
-//! server does not link this crate. [`ledger`] is here for the same reason: tools that only tests want.
+//! server does not link this crate. [`ledger`] is here for the same reason: tools that only tests want; and so is
+//! [`mcp`]: MCP servers that misbehave.
 
 mod answer;
 mod chat_completions;
 pub mod ledger;
+pub mod mcp;
 mod messages;
 
 use std::{

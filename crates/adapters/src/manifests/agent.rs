@@ -183,19 +183,19 @@ pub(super) fn check_model(
     Some(fault(draft, *model_place, "unknown_model", message, hint))
 }
 
-/// Every tool of the agent must be declared, or be builtin; builtin ones that are not declared are
-/// added to the tools of the namespace.
+/// Every tool of the agent must be declared, be builtin or be one that `may_come`; builtin ones that are not declared
+/// are added to the tools of the namespace.
 pub(super) fn check_tools(
     draft: &LocatedManifest<AgentDraft>,
     tools: &mut BTreeMap<(Namespace, String), Tool>,
     builtins: &Builtins,
-    is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
+    may_come: impl Fn(&Namespace, &str) -> bool,
 ) -> Vec<Fault> {
     let agent = &draft.value.agent;
     let mut faults = Vec::new();
     for (tool, reference) in agent.tools.iter().zip(&draft.value.tools) {
         let key = (agent.namespace.clone(), tool.name.clone());
-        if tools.contains_key(&key) || is_faulty(Document::Tool, &agent.namespace, &tool.name) {
+        if tools.contains_key(&key) || may_come(&agent.namespace, &tool.name) {
             continue;
         }
         let hint = match (builtins.tool(&tool.name), reference.is_builtin) {

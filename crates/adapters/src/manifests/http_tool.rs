@@ -98,7 +98,7 @@ pub(super) fn resolve_settings(
 }
 
 /// Adds where these tools, which are described by files, send which secrets.
-pub(super) fn add_grants(grants: &mut Grants, tools: &[(Namespace, Tool)]) {
+pub(super) fn add_grants(tools: &[(Namespace, Tool)], grants: &mut Grants) {
     for (namespace, tool) in tools {
         let Binding::Http(request) = &tool.binding else { continue };
         let Ok(template) = RequestTemplate::parse(request, None) else { continue };

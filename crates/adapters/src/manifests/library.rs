@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, Tool};
+use bosun_core::{Binding, Namespace, Tool, tool::BindingKind};
 use bosun_engine::{
     Registry,
     resource::{
@@ -24,11 +24,12 @@ use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Connections, ManifestDrafts, Manifests, agent, document, http_tool, model, reference,
+    Connections, ManifestDrafts, Manifests, agent, document, http_tool, mcp_server, model, reference,
     tool::{self, ToolDraft},
 };
 use crate::{
     address::Reachable,
+    mcp::{AnnouncedTool, McpHost},
     outbound::Pool,
     runner::builtin::Builtins,
     secret::{Secrets, binding::Grants},
@@ -44,17 +45,34 @@ pub struct Library {
     grants: Arc<Grants>,
     /// Kept from one registry to the next, with all that is known of the servers at their other ends.
     connections: Arc<Connections>,
+    /// What connects to MCP servers; `None` in a build without it.
+    host: Option<Arc<dyn McpHost>>,
 }
 
 impl Library {
     /// `reachable` is what the models and tools that clients store may call.
     #[must_use]
     pub fn new(files: Manifests, secrets: Arc<Secrets>, reachable: Reachable, builtins: Arc<Builtins>) -> Self {
-        let mut grants = model::grants(&files.models);
-        http_tool::add_grants(&mut grants, &files.tools);
+        let mut grants = Grants::default();
+        model::add_grants(&files.models, &mut grants);
+        http_tool::add_grants(&files.tools, &mut grants);
+        mcp_server::add_grants(&files.mcp_servers, &mut grants);
         let grants = Arc::new(grants);
         let connections = Arc::new(Connections::new(Arc::new(Pool::new(reachable))));
-        Self { files, builtins, secrets, grants, connections }
+        Self { files, builtins, secrets, grants, connections, host: None }
+    }
+
+    /// The connections to other servers, which everything that sends requests shares.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.connections.pool
+    }
+
+    /// Sets what connects to MCP servers.
+    #[must_use]
+    pub fn with_mcp_host(mut self, host: Arc<dyn McpHost>) -> Self {
+        self.host = Some(host);
+        self
     }
 }
 
@@ -76,22 +94,27 @@ impl Assemble for Library {
             let (secrets, pool) = (&self.secrets, &self.connections.pool);
             faults.extend(http_tool::check_destination(namespace, tool, secrets, pool, &self.grants).await);
         }
+        for mut server in drafts.mcp_servers.into_iter().map(|draft| draft.value.server) {
+            server.bind(&self.grants);
+            faults.extend(server.check_destination(&self.secrets, self.pool()).await);
+        }
         if faults.is_empty() { Ok(CheckedManifest { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
-        self.assemble_with(self.files.clone(), stored)
+        self.assemble_with(self.files.clone(), stored, None)
     }
 
     fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry {
         // A reference never leaves its namespace, so nothing else is needed.
-        self.assemble_with(self.files.of_namespace(namespace), stored)
+        self.assemble_with(self.files.of_namespace(namespace), stored, Some(namespace))
     }
 }
 
 impl Library {
-    /// Puts what clients have stored beside what files describe.
-    fn assemble_with(&self, mut all: Manifests, stored: &[StoredResource]) -> Registry {
+    /// Puts what clients have stored, and what MCP servers have announced, beside what files describe. `namespace` is the
+    /// only one that is assembled, if any is.
+    fn assemble_with(&self, mut all: Manifests, stored: &[StoredResource], namespace: Option<&Namespace>) -> Registry {
         let described: HashSet<ResourceKey> = all.resources.iter().map(|one| one.manifest.key.clone()).collect();
         let mut hidden: HashSet<&ResourceKey> = HashSet::new();
         let mut drafts = ManifestDrafts::default();
@@ -114,8 +137,28 @@ impl Library {
             resource.hides_stored = hidden.contains(&resource.manifest.key);
         }
         drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(&self.grants));
+        drafts.mcp_servers.iter_mut().for_each(|draft| draft.value.server.bind(&self.grants));
         drafts.add_to(&mut all, &self.builtins);
-        all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.grants, &self.connections)
+        let servers = std::mem::take(&mut all.mcp_servers);
+        let Some(host) = &self.host else {
+            all.resources.iter_mut().for_each(lacks_mcp);
+            return all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.grants, &self.connections);
+        };
+        host.configure(namespace, servers);
+        let mut declared: HashSet<_> =
+            all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
+        for announced in host.announced(namespace) {
+            // A tool that is described wins over one that is announced.
+            if !declared.insert((announced.namespace.clone(), announced.tool.name.clone())) {
+                continue;
+            }
+            all.resources.push(describe_announced(&announced));
+            all.tools.push((announced.namespace, announced.tool));
+        }
+        let mut registry = all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.grants, &self.connections);
+        registry.set_runner(BindingKind::Mcp, host.runner());
+        registry.set_tool_servers(host.tool_servers());
+        registry
     }
 }
 
@@ -126,6 +169,7 @@ impl ManifestDrafts {
         self.tools.extend(other.tools);
         self.memories.extend(other.memories);
         self.config_maps.extend(other.config_maps);
+        self.mcp_servers.extend(other.mcp_servers);
     }
 
     /// Puts what clients have stored beside what files describe; what a reference does not find stays out.
@@ -133,6 +177,7 @@ impl ManifestDrafts {
         all.models.extend(self.models.into_iter().map(|located| located.value.model));
         all.memories.extend(self.memories.into_iter().map(|located| located.value));
         all.config_maps.extend(self.config_maps.into_iter().map(|located| located.value));
+        all.mcp_servers.extend(self.mcp_servers.into_iter().map(|located| located.value.server));
         let config_maps: BTreeMap<_, _> =
             all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
         for mut draft in self.tools {
@@ -182,6 +227,45 @@ fn warnings(report: &Report) -> Vec<String> {
 /// What a client sent has no lines and columns; the message says where.
 fn to_manifest_fault(fault: Fault) -> ManifestFault {
     ManifestFault { code: fault.code, message: fault.message, hint: fault.hint }
+}
+
+/// Says of what needs an MCP client that this build has none.
+fn lacks_mcp(resource: &mut Resource) {
+    let spec = &resource.manifest.description.spec;
+    let needs_it = match resource.manifest.key.kind {
+        ResourceKind::McpServer => true,
+        ResourceKind::Tool => spec.get("type").and_then(Value::as_str) == Some("mcp"),
+        _ => false,
+    };
+    if needs_it {
+        resource.not_served = Some("this build does not connect to MCP servers: it lacks the feature `mcp`".to_owned());
+    }
+}
+
+/// A tool of an MCP server as the manifest that would declare it, with the label that ARK gives it.
+fn describe_announced(AnnouncedTool { namespace, server, tool }: &AnnouncedTool) -> Resource {
+    let mut spec = Map::new();
+    spec.insert("type".into(), "mcp".into());
+    spec.insert("description".into(), tool.description.as_str().into());
+    spec.insert("inputSchema".into(), Value::clone(&tool.parameters));
+    if !tool.annotations.is_empty() {
+        spec.insert("annotations".into(), json!(tool.annotations));
+    }
+    if let Binding::Mcp { server, tool } = &tool.binding {
+        spec.insert("mcp".into(), json!({"mcpServerRef": {"name": server}, "toolName": tool}));
+    }
+    let labels = tool.labels.clone();
+    Resource {
+        manifest: Manifest {
+            key: ResourceKey::new(ResourceKind::Tool, namespace.clone(), tool.name.clone()),
+            description: ManifestBody { labels, spec, ..ManifestBody::default() },
+        },
+        origin: ResourceOrigin::Announced { server: server.clone() },
+        needs: vec![(ResourceKind::McpServer, server.clone())],
+        not_served: None,
+        faults: Vec::new(),
+        hides_stored: false,
+    }
 }
 
 /// A builtin tool as the manifest that would declare it.

@@ -1,48 +1,382 @@
-//! MCP servers: where they are, and how to speak to them.
+//! MCP servers: where they are or how they are started, and how far they are trusted.
 //!
-//! They are read and checked, so that files that hold them can be used. This version does not connect.
+//! `address`, `transport`, `headers`, `timeout` and `pollInterval` are ARK's. Ours are `transport: stdio`, `pin`,
+//! `trustHints` and the form of `authorization`. A program is started only if a file says so: a manifest that a client
+//! has stored would otherwise run commands on the server.
 
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use bosun_core::{
+    Namespace,
+    machine::failure_code,
+    tool::{NamedValue, ValueSource},
+};
+use bosun_engine::resource::ManifestFault;
 use bosun_reading::{Data, Fields, named_values, spec, value_source};
+use url::Url;
 
 use super::{
     document::{Document, LocatedManifest, ManifestMetadata},
     reference::Referrer,
+    value,
+};
+use crate::{
+    model::remote::OWN_HEADERS,
+    outbound::Pool,
+    secret::{
+        Secret, SecretSource, Secrets,
+        binding::{Destination, Grants, HostPart, SecretReach},
+    },
 };
 
 const ADDRESS: &str = "write `address: {value: https://…}`";
+const STDIO: &str = "write `stdio: {command: …, args: […]}`";
+const TRANSPORTS: &str = "transports are `http` (streamable HTTP), `stdio` (a program on this machine) and `sse`, which \
+                          this version does not connect to";
+/// What to do instead of the transport that MCP replaced in 2025.
+pub const NO_SSE: &str = "the transport HTTP+SSE was replaced in MCP 2025-03-26: use `transport: http` with the \
+                                 server's newer address, which often ends with `/mcp`, or a bridge such as \
+                                 `mcp-remote` with `transport: stdio`";
 
-pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<Referrer>> {
-    let spec = fields.required_fields("spec", "an MCP server has at least an `address`")?;
-    let spec = spec.with_table(spec::MCP_SERVER);
-    if let Some(node) = spec.require("address", ADDRESS) {
-        match &node.data {
-            Data::Map(_) => {
-                if let Some(address) = spec.fields("address") {
-                    let address = address.with_table(spec::VALUE_SOURCE);
-                    let read = value_source(&address);
-                    address.finish();
-                    if let Some((bosun_core::tool::ValueSource::Literal(url), place)) = read
-                        && !url.starts_with("http://")
-                        && !url.starts_with("https://")
-                    {
-                        let message = format!("`{url}` must begin with http:// or https://");
-                        spec.fault(place, "bad_value", message, ADDRESS);
-                    }
-                }
+/// The names under which manifests may ask for the browser flow.
+const BROWSER_FLOW: &[&str] = &["authorizationCode", "oauth", "oauth2", "dynamicClientRegistration"];
+
+/// The longest silence of a call where the manifest says nothing, as in ARK.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// An MCP server as its manifest describes it. Secrets are resolved when a program is started and at each request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpServerManifest {
+    pub namespace: Namespace,
+    pub name: String,
+    pub transport: McpTransport,
+    /// How long a call may take without a sign of progress.
+    pub timeout: Duration,
+    /// How often the server's tools are listed again.
+    pub poll_interval: Duration,
+    pub pin: PinPolicy,
+    /// Whether the hints of the server (`readOnlyHint`, `idempotentHint`) decide what may be repeated.
+    pub trust_hints: bool,
+    /// Where its secrets may be sent, and what it may call.
+    pub reach: SecretReach,
+}
+
+/// How to reach an MCP server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum McpTransport {
+    Http(McpEndpoint),
+    Stdio(McpCommand),
+    /// The transport of 2024, which is not served.
+    Sse,
+}
+
+/// A server behind streamable HTTP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpEndpoint {
+    pub address: SecretSource,
+    pub headers: Vec<(String, SecretSource)>,
+    pub authorization: Option<McpAuthorization>,
+}
+
+/// The value of the header `authorization`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum McpAuthorization {
+    Bearer(SecretSource),
+    /// OAuth's grant for clients without a user.
+    ClientCredentials {
+        token_url: Url,
+        client_id: SecretSource,
+        client_secret: SecretSource,
+        scopes: Vec<String>,
+    },
+}
+
+/// A server that is a program on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpCommand {
+    pub command: String,
+    pub args: Vec<String>,
+    /// Added to the few variables that every program gets.
+    pub env: Vec<(String, SecretSource)>,
+    /// That of the server where absent.
+    pub cwd: Option<PathBuf>,
+}
+
+/// What happens to a tool whose definition has changed since it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinPolicy {
+    /// It is quarantined until an operator approves it, and so is a tool that is new.
+    Strict,
+    /// The default of programs on this machine: a new name, title or description is logged and accepted, and anything
+    /// else is treated as by `Strict`.
+    WarnOfTexts,
+    /// It is logged and accepted.
+    Warn,
+    Off,
+}
+
+impl McpServerManifest {
+    /// Holds the secrets of a server that a client has stored to where the files send them.
+    pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
+        self.reach = SecretReach::Stored { grants: Arc::clone(grants), own: None };
+    }
+
+    /// Everything that may be a secret, with its field and its destination.
+    fn sent(&self) -> impl Iterator<Item = (&str, HostPart, &SecretSource, Url)> {
+        let McpTransport::Http(endpoint) = &self.transport else { return Vec::new().into_iter() };
+        let mut sent = Vec::new();
+        if let Some(url) = endpoint.literal_url() {
+            let headers = endpoint.headers.iter();
+            sent.extend(headers.map(|(name, source)| (name.as_str(), HostPart::Header, source, url.clone())));
+            if let Some(McpAuthorization::Bearer(source)) = &endpoint.authorization {
+                sent.push(("authorization", HostPart::Header, source, url));
             }
-            _ => spec.wrong_field("address", node, "a mapping", ADDRESS),
+        }
+        if let Some(McpAuthorization::ClientCredentials { token_url, client_id, client_secret, .. }) =
+            &endpoint.authorization
+        {
+            // They are sent as HTTP Basic, which is a header.
+            sent.push(("authorization.clientCredentials.clientId", HostPart::Header, client_id, token_url.clone()));
+            sent.push((
+                "authorization.clientCredentials.clientSecret",
+                HostPart::Key,
+                client_secret,
+                token_url.clone(),
+            ));
+        }
+        sent.into_iter()
+    }
+
+    /// Everything that keeps this server from being called, as far as that is known before a call.
+    pub(super) async fn check_destination(&self, secrets: &Secrets, pool: &Pool) -> Vec<ManifestFault> {
+        let McpTransport::Http(endpoint) = &self.transport else { return Vec::new() };
+        let mut faults = Vec::new();
+        let token_url = match &endpoint.authorization {
+            Some(McpAuthorization::ClientCredentials { token_url, .. }) => Some(token_url.clone()),
+            _ => None,
+        };
+        let called = [("address", endpoint.literal_url()), ("authorization.clientCredentials.tokenUrl", token_url)];
+        for (field, url) in called {
+            if let Some(Err(refused)) = url.map(|url| pool.way_to(&url, &self.reach)) {
+                let message = format!("`{field}`: {refused}");
+                faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
+            }
+        }
+        for (field, part, source, url) in self.sent() {
+            let SecretSource::Reference(reference) = source else { continue };
+            let to = Destination { url: &url, kept_in: None };
+            if let Err(error) = secrets.permit(&self.namespace, reference, part, to, &self.reach).await {
+                let code = if error.is_refusal() { failure_code::SECRET_NOT_ALLOWED } else { "bad_value" };
+                faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
+            }
+        }
+        faults
+    }
+}
+
+impl McpEndpoint {
+    /// The address, if it is written in the manifest.
+    #[must_use]
+    pub fn literal_url(&self) -> Option<Url> {
+        match &self.address {
+            SecretSource::Literal(text) => Url::parse(text.expose()).ok(),
+            SecretSource::Reference(_) => None,
         }
     }
-    if let Some(transport) = spec.text("transport").filter(|text| !spec::TRANSPORTS.contains(&text.value)) {
-        let message = format!("there is no transport `{}`", transport.value);
-        spec.fault(transport.place, "bad_value", message, "transports are `http`, which is the newer one, and `sse`");
+}
+
+/// Adds where these servers, which are described by files, send which secrets.
+pub(super) fn add_grants(servers: &[McpServerManifest], grants: &mut Grants) {
+    for server in servers {
+        for (_, _, source, url) in server.sent() {
+            grants.add(&server.namespace, source, &url);
+        }
     }
-    named_values(&spec, "headers");
-    spec.positive_duration("timeout");
-    spec.positive_duration("pollInterval");
+}
+
+/// A server, and that it refers to nothing.
+#[derive(Debug)]
+pub(super) struct McpServerDraft {
+    pub(super) server: McpServerManifest,
+}
+
+impl McpServerDraft {
+    pub(super) fn referrer(&self) -> Referrer {
+        let (namespace, name) = (self.server.namespace.clone(), self.server.name.clone());
+        Referrer { kind: Document::McpServer, namespace, name, references: Vec::new() }
+    }
+}
+
+pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<McpServerDraft>> {
+    let spec = fields.required_fields("spec", "an MCP server has at least an `address`")?;
+    let spec = spec.with_table(spec::MCP_SERVER);
+    let written = spec.text("transport");
+    let transport = match written.map(|text| text.value) {
+        None if spec.has("stdio") => stdio(&spec),
+        None | Some("http") => http(&spec),
+        Some("sse") => http(&spec).map(|_| McpTransport::Sse),
+        Some("stdio") => stdio(&spec),
+        Some(other) => {
+            let place = written.map_or_else(|| spec.place(), |text| text.place);
+            spec.fault(place, "bad_value", format!("there is no transport `{other}`"), TRANSPORTS);
+            http(&spec);
+            None
+        }
+    };
+    let timeout = spec.positive_duration("timeout").unwrap_or(TIMEOUT);
+    let poll_interval = spec.positive_duration("pollInterval").unwrap_or(POLL_INTERVAL);
     spec.text("description");
-    spec.unserved(&["authorization"], "write the header that the server wants into `headers`");
+    let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
+    let pin = pin(&spec, is_local);
+    let trust_hints = spec.bool("trustHints").unwrap_or_default();
     spec.finish();
     let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
-    Some(metadata.located(fields, Referrer { kind: Document::McpServer, namespace, name, references: Vec::new() }))
+    let (transport, reach) = (transport?, SecretReach::File);
+    let server = McpServerManifest { namespace, name, transport, timeout, poll_interval, pin, trust_hints, reach };
+    Some(metadata.located(fields, McpServerDraft { server }))
+}
+
+fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {
+    let default = if is_local { PinPolicy::WarnOfTexts } else { PinPolicy::Strict };
+    let Some(text) = spec.text("pin") else { return default };
+    match text.value {
+        "strict" => PinPolicy::Strict,
+        "warn" => PinPolicy::Warn,
+        "off" => PinPolicy::Off,
+        other => {
+            let message = format!("there is no policy `{other}` for changed definitions");
+            spec.fault(text.place, "bad_value", message, "`pin` is `strict`, `warn` or `off`");
+            default
+        }
+    }
+}
+
+fn http(spec: &Fields<'_>) -> Option<McpTransport> {
+    spec.unserved(&["stdio"], "it belongs to `transport: stdio`");
+    let address = address(spec);
+    let mut headers = Vec::new();
+    for (name, source) in secret_values(spec, "headers") {
+        let lower = name.to_ascii_lowercase();
+        let problem = if hyper::header::HeaderName::try_from(&lower).is_err() {
+            "is not the name of a header"
+        } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+            "is a header that belongs to the connection"
+        } else {
+            headers.push((lower, source));
+            continue;
+        };
+        spec.fault_of("headers", "bad_value", format!("`{name}` {problem}"), "leave it out");
+    }
+    let authorization = authorization(spec);
+    Some(McpTransport::Http(McpEndpoint { address: address?, headers, authorization }))
+}
+
+fn address(spec: &Fields<'_>) -> Option<SecretSource> {
+    let node = spec.require("address", ADDRESS)?;
+    if !matches!(node.data, Data::Map(_)) {
+        spec.wrong_field("address", node, "a mapping", ADDRESS);
+        return None;
+    }
+    let address = spec.fields("address")?.with_table(spec::VALUE_SOURCE);
+    let read = value_source(&address);
+    address.finish();
+    let (source, place) = read?;
+    if let ValueSource::Literal(url) = &source {
+        let problem = match Url::parse(url) {
+            Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.has_host() => None,
+            Ok(_) | Err(_) if !url.starts_with("http://") && !url.starts_with("https://") => {
+                Some(format!("`{url}` must begin with http:// or https://"))
+            }
+            Ok(_) | Err(_) => Some(format!("`{url}` is not a URL")),
+        };
+        if let Some(message) = problem {
+            spec.fault(place, "bad_value", message, ADDRESS);
+            return None;
+        }
+    }
+    secret_source(spec, "address", source)
+}
+
+fn authorization(spec: &Fields<'_>) -> Option<McpAuthorization> {
+    const HINT: &str =
+        "write `bearer: {valueFrom: …}` or `clientCredentials: {tokenUrl: …, clientId: …, clientSecret: …}`";
+    let fields = spec.fields("authorization")?.with_table(spec::MCP_AUTHORIZATION);
+    fields.unserved(BROWSER_FLOW, "the browser flow of OAuth needs a person; use `bearer` or `clientCredentials`");
+    let bearer = value::optional(&fields, "bearer").map(|value| McpAuthorization::Bearer(value.source));
+    let credentials = fields.fields("clientCredentials").and_then(|inner| {
+        let inner = inner.with_table(spec::CLIENT_CREDENTIALS);
+        let token_url = inner.required_text("tokenUrl", "the address of the authorization server's token endpoint");
+        let client_id = value::required(&inner, "clientId");
+        let client_secret = value::required(&inner, "clientSecret");
+        let scopes = inner.text_list("scopes").unwrap_or_default();
+        inner.finish();
+        let token_url = token_url?;
+        let Some(url) = Url::parse(token_url.value).ok().filter(|url| matches!(url.scheme(), "http" | "https")) else {
+            let message = format!("`{}` is not an http URL", token_url.value);
+            inner.fault(token_url.place, "bad_value", message, "");
+            return None;
+        };
+        Some(McpAuthorization::ClientCredentials {
+            token_url: url,
+            client_id: client_id?.source,
+            client_secret: client_secret?.source,
+            scopes: scopes.into_iter().map(|scope| scope.value.to_owned()).collect(),
+        })
+    });
+    fields.finish();
+    match (bearer, credentials) {
+        (Some(_), Some(_)) => {
+            spec.fault_of("authorization", "bad_value", "`authorization` has two ways to authorize", HINT);
+            None
+        }
+        (None, None) => {
+            let is_said = |name: &&str| fields.has(name);
+            if !["bearer", "clientCredentials"].iter().chain(BROWSER_FLOW).any(is_said) {
+                spec.fault_of("authorization", "bad_value", "`authorization` says nothing", HINT);
+            }
+            None
+        }
+        (bearer, credentials) => bearer.or(credentials),
+    }
+}
+
+fn stdio(spec: &Fields<'_>) -> Option<McpTransport> {
+    spec.unserved(&["address", "headers", "authorization"], "it belongs to `transport: http`");
+    let fields = spec.required_fields("stdio", STDIO)?.with_table(spec::STDIO);
+    if spec.report().is_of_client() {
+        let hint = "only a manifest in a file may name a program, since clients must not run commands on the server";
+        spec.fault(fields.place(), "unsupported_field", "a stored MCP server cannot be a program", hint);
+        return None;
+    }
+    let command = fields.required_text("command", "the program, by name or by path");
+    let args = fields.text_list("args").unwrap_or_default();
+    let env = secret_values(&fields, "env");
+    let cwd = fields.text("cwd").map(|text| super::model::beside(spec.report().file(), text.value));
+    fields.finish();
+    for (name, _) in env.iter().filter(|(name, _)| name.is_empty() || name.contains(['=', '\0'])) {
+        fields.fault_of("env", "bad_value", format!("`{name}` is not the name of a variable"), "");
+    }
+    let command = command.filter(|text| !text.value.is_empty())?.value.to_owned();
+    let args = args.into_iter().map(|text| text.value.to_owned()).collect();
+    Some(McpTransport::Stdio(McpCommand { command, args, env, cwd }))
+}
+
+/// Named values that are texts or secrets; nothing else is known when they are needed.
+fn secret_values(fields: &Fields<'_>, list: &str) -> Vec<(String, SecretSource)> {
+    let values = named_values(fields, list).into_iter();
+    let read = |NamedValue { name, value }| secret_source(fields, list, value).map(|source| (name, source));
+    values.filter_map(read).collect()
+}
+
+fn secret_source(fields: &Fields<'_>, field: &str, source: ValueSource) -> Option<SecretSource> {
+    match source {
+        ValueSource::Literal(text) => Some(SecretSource::Literal(Secret::new(text))),
+        ValueSource::SecretKeyRef(reference) => Some(SecretSource::Reference(reference)),
+        ValueSource::ConfigMapKeyRef(_) | ValueSource::QueryParameterRef { .. } => {
+            let message = format!("{} is a reference that an MCP server cannot have", fields.called_field(field));
+            fields.fault_of(field, "unsupported_field", message, "write `value`, or `valueFrom: {secretKeyRef: …}`");
+            None
+        }
+    }
 }

@@ -35,12 +35,14 @@ use bosun_engine::{
     Agent, Registry,
     registry::DescribedMemory,
     resource::{Resource, ResourceOrigin},
+    tool_server::is_tool_of,
 };
 use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
 
 use self::{
     agent::AgentDraft,
     document::{Document, LocatedManifest},
+    mcp_server::McpServerDraft,
     model::ModelDraft,
     reference::Referrer,
     tool::ToolDraft,
@@ -53,6 +55,7 @@ use crate::{
 
 pub use config_map::ConfigMap;
 pub use library::Library;
+pub use mcp_server::{McpAuthorization, McpCommand, McpEndpoint, McpServerManifest, McpTransport, NO_SSE, PinPolicy};
 pub use model::{ModelManifest, ModelProvider};
 
 /// The version of ARK's definitions that is read.
@@ -67,6 +70,7 @@ pub struct Manifests {
     pub tools: Vec<(Namespace, Tool)>,
     pub memories: Vec<DescribedMemory>,
     pub config_maps: Vec<ConfigMap>,
+    pub mcp_servers: Vec<McpServerManifest>,
     /// All of them, as they were written.
     pub resources: Vec<Resource>,
 }
@@ -120,7 +124,8 @@ struct ManifestDrafts {
     tools: Vec<LocatedManifest<ToolDraft>>,
     memories: Vec<LocatedManifest<DescribedMemory>>,
     config_maps: Vec<LocatedManifest<ConfigMap>>,
-    /// Teams and MCP servers, which are only what they refer to.
+    mcp_servers: Vec<LocatedManifest<McpServerDraft>>,
+    /// Teams, which are only what they refer to.
     referrers: Vec<LocatedManifest<Referrer>>,
     resources: Vec<LocatedManifest<Resource>>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
@@ -146,7 +151,7 @@ impl ManifestDrafts {
                 Document::Tool => self.tools.extend(tool::read(&metadata, fields, builtins)),
                 Document::Memory => self.memories.extend(memory::read(&metadata, fields)),
                 Document::Team => self.referrers.extend(team::read(&metadata, fields)),
-                Document::McpServer => self.referrers.extend(mcp_server::read(&metadata, fields)),
+                Document::McpServer => self.mcp_servers.extend(mcp_server::read(&metadata, fields)),
                 Document::ConfigMap => self.config_maps.push(config_map::read(&metadata, fields)),
                 // No document is of this kind.
                 Document::Namespace => {}
@@ -173,18 +178,21 @@ impl ManifestDrafts {
 
     /// Follows the references between the documents.
     fn resolve(self, builtins: &Builtins, mut faults: Vec<Fault>) -> Result<Manifests, Faults> {
-        let Self { agents, models, tools, memories, config_maps, mut referrers, resources, faulty, .. } = self;
+        let Self { agents, models, tools, memories, config_maps, mcp_servers, referrers, resources, faulty, .. } = self;
         let mut agents =
             unique(agents, Document::Agent, |draft| (&draft.agent.namespace, &draft.agent.name), &mut faults);
         let models = unique(models, Document::Model, |draft| (&draft.model.namespace, &draft.model.name), &mut faults);
         let mut tools = unique(tools, Document::Tool, |draft| (&draft.namespace, &draft.tool.name), &mut faults);
         let memories = unique(memories, Document::Memory, |memory| (&memory.namespace, &memory.name), &mut faults);
         let config_maps = unique(config_maps, Document::ConfigMap, |map| (&map.namespace, &map.name), &mut faults);
-        for kind in [Document::Team, Document::McpServer] {
-            let (of_kind, others): (Vec<_>, Vec<_>) = referrers.into_iter().partition(|draft| draft.value.kind == kind);
-            referrers = others;
-            referrers.extend(unique(of_kind, kind, |draft| (&draft.namespace, &draft.name), &mut faults));
-        }
+        let mcp_servers = unique(
+            mcp_servers,
+            Document::McpServer,
+            |draft| (&draft.server.namespace, &draft.server.name),
+            &mut faults,
+        );
+        let mut referrers = unique(referrers, Document::Team, |draft| (&draft.namespace, &draft.name), &mut faults);
+        referrers.extend(mcp_servers.iter().map(|draft| draft.map(McpServerDraft::referrer)));
         let config_maps = config_maps.into_iter().map(|located| located.value);
         let config_maps: BTreeMap<_, _> =
             config_maps.map(|map| ((map.namespace.clone(), map.name.clone()), map)).collect();
@@ -200,9 +208,21 @@ impl ManifestDrafts {
         };
         faults.extend(model::check_fallbacks(&models, is_faulty));
         let models: Vec<_> = models.into_iter().map(|located| located.value.model).collect();
+        let mcp_servers: Vec<_> = mcp_servers.into_iter().map(|located| located.value.server).collect();
+        // What a server announces is known when it runs.
+        let is_announced = |namespace: &Namespace, tool: &str| {
+            let mut servers = mcp_servers.iter().filter(|server| server.namespace == *namespace);
+            servers.any(|server| is_tool_of(&server.name, tool))
+                || faulty.iter().any(|(kind, owner, name)| {
+                    *kind == Document::McpServer.as_str() && owner == namespace && is_tool_of(name, tool)
+                })
+        };
         for draft in &mut agents {
             faults.extend(agent::check_model(draft, &models, is_faulty));
-            faults.extend(agent::check_tools(draft, &mut tools, builtins, is_faulty));
+            let may_come = |namespace: &Namespace, tool: &str| {
+                is_faulty(Document::Tool, namespace, tool) || is_announced(namespace, tool)
+            };
+            faults.extend(agent::check_tools(draft, &mut tools, builtins, may_come));
             faults.extend(agent::resolve_parameters(draft, &config_maps));
         }
         let described: HashSet<_> = resources.iter().map(|resource| &resource.value.manifest.key).collect();
@@ -217,6 +237,7 @@ impl ManifestDrafts {
             tools: tools.into_iter().map(|((namespace, _), tool)| (namespace, tool)).collect(),
             memories: memories.into_iter().map(|located| located.value).collect(),
             config_maps: config_maps.into_values().collect(),
+            mcp_servers,
             resources: resources.into_iter().map(|located| located.value).collect(),
         };
         Faults::none_or(faults, manifests)
@@ -248,6 +269,7 @@ impl Manifests {
             tools: of(&self.tools, |(owner, _)| owner == namespace),
             memories: of(&self.memories, |memory| memory.namespace == *namespace),
             config_maps: of(&self.config_maps, |map| map.namespace == *namespace),
+            mcp_servers: of(&self.mcp_servers, |server| server.namespace == *namespace),
             resources: of(&self.resources, |resource| resource.manifest.key.namespace == *namespace),
         }
     }

@@ -91,9 +91,8 @@ impl ModelManifest {
     }
 }
 
-/// Where these models, which are described by files, send which secrets.
-pub(super) fn grants(models: &[ModelManifest]) -> Grants {
-    let mut grants = Grants::default();
+/// Adds where these models, which are described by files, send which secrets.
+pub(super) fn add_grants(models: &[ModelManifest], grants: &mut Grants) {
     for model in models {
         let Some(config) = model.provider.config() else { continue };
         let Some(url) = config.literal_url() else { continue };
@@ -101,7 +100,6 @@ pub(super) fn grants(models: &[ModelManifest]) -> Grants {
             grants.add(&model.namespace, source, &url);
         }
     }
-    grants
 }
 
 /// Who answers for a model.
@@ -458,7 +456,7 @@ fn scripted(settings: &Fields<'_>, scripts: &mut HashMap<PathBuf, Option<Arc<Scr
     script
 }
 
-fn beside(manifest: &Path, file: &str) -> PathBuf {
+pub(super) fn beside(manifest: &Path, file: &str) -> PathBuf {
     manifest.parent().unwrap_or(Path::new("")).join(file)
 }
 

@@ -115,9 +115,11 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
 pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
     match manifest.key.kind {
         Document::Team => Some("this version does not run teams".to_owned()),
-        Document::McpServer => Some("this version does not connect to MCP servers".to_owned()),
+        Document::McpServer if manifest.description.spec.get("transport") == Some(&Value::from("sse")) => {
+            Some(super::mcp_server::NO_SSE.to_owned())
+        }
         Document::Tool => match manifest.description.spec.get("type").and_then(Value::as_str) {
-            None | Some("builtin" | "external" | "http") => None,
+            None | Some("builtin" | "external" | "http" | "mcp") => None,
             Some(other) => Some(format!("this version does not run tools of type `{other}`")),
         },
         _ => None,

@@ -165,7 +165,8 @@ fn every_http_tool_that_is_converted_can_be_called() {
         // Servers and agents that the tools of a fixture refer to are not beside them.
         let faults = load_from(directory.path()).err();
         let of_templates = faults.iter().flat_map(|faults| faults.iter());
-        let is_reference = |code: &str| matches!(code, "unknown_mcp_server" | "unknown_agent" | "unknown_team" | "unknown_tool");
+        let is_reference =
+            |code: &str| matches!(code, "unknown_mcp_server" | "unknown_agent" | "unknown_team" | "unknown_tool");
         let of_templates: Vec<_> = of_templates.filter(|fault| !is_reference(fault.code)).collect();
         assert!(of_templates.is_empty(), "{}: {of_templates:?}", file.display());
     }

@@ -19,14 +19,13 @@ use hyper_util::client::legacy;
 
 use crate::address::NotPublic;
 
-pub use pool::Pool;
-pub(crate) use pool::{Body, Client};
+pub use pool::{Body, Client, Pool};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OutboundError {
+pub enum OutboundError {
     #[error("this machine cannot open secure connections")]
     Tls(#[source] rustls::Error),
     #[error(transparent)]
@@ -58,7 +57,8 @@ pub(crate) fn trace_headers(trace: &TraceContext) -> impl Iterator<Item = (Heade
 }
 
 /// The innermost cause, which says what happened; the outer ones say where.
-pub(crate) fn cause(error: &(dyn Error + 'static)) -> String {
+#[must_use]
+pub fn cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

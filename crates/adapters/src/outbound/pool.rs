@@ -70,7 +70,10 @@ impl Pool {
     }
 
     /// Whether a manifest may call an address, as far as its URL says.
-    pub(crate) fn way_to(&self, url: &Url, reach: &SecretReach) -> Result<AddressWay, NotPublic> {
+    ///
+    /// # Errors
+    /// If it may not.
+    pub fn way_to(&self, url: &Url, reach: &SecretReach) -> Result<AddressWay, NotPublic> {
         match reach {
             SecretReach::File => Ok(AddressWay::Free),
             SecretReach::Stored { .. } => self.reachable.way_to(url),
@@ -78,7 +81,10 @@ impl Pool {
     }
 
     /// The client for requests to `url`, which connects only to what a manifest of this reach may call.
-    pub(crate) fn client(&self, url: &Url, reach: &SecretReach) -> Result<&Client, OutboundError> {
+    ///
+    /// # Errors
+    /// If it may not call that address, or if the machine has no certificates.
+    pub fn client(&self, url: &Url, reach: &SecretReach) -> Result<&Client, OutboundError> {
         self.open(self.way_to(url, reach)?, url.scheme() == "https")
     }
 
@@ -102,7 +108,7 @@ impl Pool {
 
 /// Sends requests on connections that are made in one way.
 #[derive(Debug)]
-pub(crate) struct Client([Row; CONNECTIONS]);
+pub struct Client([Row; CONNECTIONS]);
 
 #[derive(Debug)]
 struct Row {
@@ -127,7 +133,10 @@ impl Client {
 
     /// Sends a request to the host of its URI. It is sent once, and retried only if a connection that was idle turns
     /// out to be closed before it has accepted the request.
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, OutboundError> {
+    ///
+    /// # Errors
+    /// If there is no response.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, OutboundError> {
         let with_room = self.0.iter().find_map(|row| {
             let permit = Arc::clone(&row.room).try_acquire_owned().ok()?;
             Some((&row.client, Some(permit)))
@@ -141,7 +150,7 @@ impl Client {
 
 /// The body of a response. Its request holds its permit until the body is read or dropped.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub struct Body {
     incoming: Incoming,
     _permit: Option<OwnedSemaphorePermit>,
 }

@@ -172,6 +172,16 @@ impl Client {
         self.send(self.http.patch(self.queries_url(&format!("/{name}/cancel")))).await.map(|_| ())
     }
 
+    /// What is at a path of the namespace.
+    pub(crate) async fn get_at(&self, path: &str) -> Result<Value, ClientError> {
+        self.read(self.send(self.http.get(self.url(path))).await?).await
+    }
+
+    /// Posts to a path of the namespace.
+    pub(crate) async fn post_to(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.read(self.send(self.http.post(self.url(path)).json(body)).await?).await
+    }
+
     /// The names of the agents of the namespace.
     pub(crate) async fn agents(&self) -> Result<Vec<String>, ClientError> {
         let list = self.read(self.send(self.http.get(self.url("agents"))).await?).await?;

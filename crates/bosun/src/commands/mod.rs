@@ -11,6 +11,7 @@ mod demo;
 mod init;
 mod input;
 mod keys;
+mod mcp;
 mod models;
 mod query;
 mod report;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Audit(audit::AuditCommand),
     Convert(convert::Convert),
     Tools(tools::Tools),
+    Mcp(mcp::Mcp),
     Models(models::Models),
 }
 
@@ -60,6 +62,7 @@ impl Command {
             Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
+            Self::Mcp(mcp) => block_on(mcp.run()),
             Self::Models(models) => serve_on_all_cpus(models.run()),
         }
     }

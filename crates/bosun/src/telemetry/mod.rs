@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::{
     EnvFilter,
-    filter::LevelFilter,
+    filter::{LevelFilter, Targets},
     fmt,
     layer::SubscriberExt,
     registry::LookupSpan,
@@ -60,9 +60,13 @@ impl Telemetry {
 /// The level without `RUST_LOG`.
 const USUAL: LevelFilter = LevelFilter::INFO;
 
+/// Logs whole messages, which are arguments and results of tools; the faults are logged by the server itself.
+const MCP_LIBRARY: &str = "rmcp";
+
 /// Starts logging. Only the first call in a process has an effect.
 pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     let filter = EnvFilter::builder().with_default_directive(USUAL.into()).from_env()?;
+    let filter = filter.add_directive(format!("{MCP_LIBRARY}=off").parse()?);
     #[cfg(feature = "otel")]
     if let Some((spans, exporter)) = otel::start()? {
         // Each has its own filter: fewer lines must not mean fewer spans.
@@ -79,7 +83,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some_and(|directives| !directives.is_empty()) {
         say(registry.with(filter), format)?;
     } else {
-        say(registry.with(USUAL), format)?;
+        say(registry.with(Targets::new().with_default(USUAL).with_target(MCP_LIBRARY, LevelFilter::OFF)), format)?;
     }
     #[cfg(not(feature = "otel"))]
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {

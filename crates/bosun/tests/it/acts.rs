@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::{
-    program::{bosun, run, stderr},
+    program::{bosun, program, run, stderr},
     resources::api,
     support::{
         scenes::{self, Scene},
@@ -85,6 +85,11 @@ fn outside(name: &str) -> Option<Value> {
 async fn every_route_that_changes_something_is_in_the_audit_log() {
     let world = World::new();
     std::fs::write(world.path("manifests").join("memory.yaml"), MEMORY).unwrap();
+    // It changes the description of a tool after it was listed once.
+    let program = json!({"command": program(), "args": ["mcp", "stand-in", "changes"]});
+    let sly = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "MCPServer", "metadata": {"name": "sly"},
+        "spec": {"transport": "stdio", "pin": "strict", "stdio": program}});
+    std::fs::write(world.path("manifests").join("sly.yaml"), sly.to_string()).unwrap();
     let mut log = Log { server: world.start().await, seen: 0, called: BTreeSet::new() };
 
     let config = json!({"openai": {"baseUrl": "https://models.example/v1"}});
@@ -94,13 +99,19 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
         ("tools", json!({"name": "x", "spec": {"type": "external", "description": "Asks the client"}})),
         ("memories", json!({"name": "x", "maxMessages": 20})),
         ("teams", json!({"name": "x", "strategy": "sequential", "members": [{"name": "x", "type": "agent"}]})),
-        ("mcp-servers", json!({"name": "x", "address": {"value": "http://127.0.0.1:9/mcp"}, "transport": "http"})),
+        ("mcp-servers", json!({"name": "x", "address": {"value": "https://mcp.example/mcp"}, "transport": "http"})),
     ] {
         log.check(&format!("post /v1/{kind}"), &[], Some(body), &["resource.created"]).await;
         let change = Some(json!({"metadata": {"labels": {"a": "b"}}, "spec": {}}));
         log.check(&format!("put /v1/{kind}/{{name}}"), &["x"], change, &["resource.updated"]).await;
         log.check(&format!("delete /v1/{kind}/{{name}}"), &["x"], None, &["resource.deleted"]).await;
     }
+    let is_withheld = async || {
+        let found = api(&log.server, "GET", "/v1/mcp-servers/sly", None).await;
+        found.body["discovery"]["phase"] == "quarantined"
+    };
+    soon("a changed definition", async { while !is_withheld().await {} }).await;
+    log.check("post /v1/mcp-servers/{name}/approve", &["sly"], None, &["resource.updated"]).await;
     let settings = json!({"metadata": {"name": "settings"}, "data": {"tone": "kind"}});
     let raw = "post /v1/resources/api/{version}/{kind}";
     log.check(raw, &["v1", "configmaps"], Some(settings.clone()), &["resource.created"]).await;

@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bosun-core",
             "bosun-edges",
             "bosun-engine",
+            "bosun-mcp",
             "bosun-reading",
             "bosun-standin",
         ],
@@ -32,13 +33,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bosun-core", &["bosun-wire"]),
     ("bosun-edges", &["bosun-core", "bosun-engine", "bosun-reading", "bosun-wire"]),
     ("bosun-engine", &["bosun-core"]),
+    ("bosun-mcp", &["bosun-adapters", "bosun-core", "bosun-engine"]),
     ("bosun-reading", &["bosun-core"]),
     ("bosun-standin", &["bosun-adapters", "bosun-core", "bosun-engine", "bosun-reading", "bosun-wire"]),
     ("bosun-wire", &[]),
 ];
 
 /// The crates that a feature of the program adds, and that no build without the feature has.
-const BEHIND_FEATURES: &[(&str, &[&str])] = &[("standin", &["bosun-standin"]), ("zod", &["oxc_parser"])];
+const BEHIND_FEATURES: &[(&str, &[&str])] =
+    &[("mcp", &["bosun-mcp", "rmcp"]), ("standin", &["bosun-standin"]), ("zod", &["oxc_parser"])];
 
 /// The pure crates never depend on these, not even transitively.
 const IMPURE: &[&str] = &["axum", "hyper", "mio", "reqwest", "rusqlite", "socket2", "tokio", "tower"];

@@ -31,6 +31,7 @@ mod large;
 mod limits;
 mod logs;
 mod makefile;
+mod mcp;
 mod models;
 mod nodes;
 mod overload;

@@ -77,6 +77,7 @@ pub(crate) struct Server {
     child: Child,
     data: TempDir,
     manifests: PathBuf,
+    options: Vec<String>,
 }
 
 impl Server {
@@ -86,9 +87,22 @@ impl Server {
     }
 
     pub(crate) async fn start_with(manifests: &Path) -> Self {
+        Self::start_in(manifests, &[]).await
+    }
+
+    /// With further options.
+    pub(crate) async fn start_in(manifests: &Path, options: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("a directory");
-        let (child, base) = Self::spawn(data.path(), manifests, 0).await;
-        Self { base, child, data, manifests: manifests.to_owned() }
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let (child, base) = Self::spawn(data.path(), manifests, 0, &options).await;
+        Self { base, child, data, manifests: manifests.to_owned(), options }
+    }
+
+    /// Stops the server and waits for its end.
+    pub(crate) async fn stop(&mut self) {
+        drop(self.child.stdin.take());
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        assert!(ended.expect("the server stops").expect("a process").success());
     }
 
     pub(crate) fn data(&self) -> &Path {
@@ -106,16 +120,17 @@ impl Server {
     /// Kills the process and starts another on the same data and the same port.
     pub(crate) async fn kill_and_restart(&mut self) {
         self.child.kill().await.expect("the server is killed");
-        (self.child, self.base) = Self::spawn(self.data.path(), &self.manifests, self.port()).await;
+        (self.child, self.base) = Self::spawn(self.data.path(), &self.manifests, self.port(), &self.options).await;
     }
 
-    async fn spawn(data: &Path, manifests: &Path, port: u16) -> (Child, String) {
+    async fn spawn(data: &Path, manifests: &Path, port: u16, options: &[String]) -> (Child, String) {
         let mut child = bosun()
             .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--until-stdin-ends"])
             .arg("--data")
             .arg(data)
             .arg("--manifests")
             .arg(manifests)
+            .args(options)
             .env("RUST_LOG", "warn")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -43,6 +43,8 @@ codes! {
         INVALID_SCHEMA = "invalid_schema";
         /// This version runs no tools of its kind.
         NO_RUNNER = "no_runner";
+        /// There is no session with the MCP server of the tool, and none could be made.
+        MCP_SERVER_UNAVAILABLE = "mcp_server_unavailable";
     }
 }
 

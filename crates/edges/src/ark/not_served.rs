@@ -28,7 +28,7 @@ pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
     ("files", "large results are at `…/queries/{name}/tool-calls/{id}/result`"),
     ("execution-engines", "agents run in this server"),
     ("workflows", "workflows belong to the client that calls this server"),
-    ("mcp", "this version does not connect to MCP servers"),
+    ("mcp", "tools of MCP servers are called by queries, and their browser flow of OAuth is not served"),
 ];
 
 /// Paths outside of `/v1`.

@@ -14,6 +14,7 @@ use super::{
             get_memory_messages, list_conversations, list_messages,
         },
         events::{get_event, list_events},
+        mcp_servers::approve_server,
         model_query::query_model,
         namespaces::{create_namespace, list_namespaces},
         queries::{
@@ -85,6 +86,7 @@ routes! {
         "/teams/{name}" => get get_team Here(Read), put update_team Here(Manage), delete delete_team Here(Manage);
         "/mcp-servers" => get list_servers Here(Read), post create_server Here(Manage);
         "/mcp-servers/{name}" => get get_server Here(Read), put update_server Here(Manage), delete delete_server Here(Manage);
+        "/mcp-servers/{name}/approve" => post approve_server Here(Manage);
         "/resources/api/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);
         "/resources/api/{version}/{kind}/{name}" => get get_raw Here(Read), put replace_raw Here(Manage), delete delete_raw Here(Manage);
         "/resources/apis/{group}/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);

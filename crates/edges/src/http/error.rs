@@ -22,6 +22,7 @@ use bosun_engine::{
     EngineError, StoreError, UploadError,
     registry::PromptError,
     resource::{ManifestFault, ResourceError, ResourceKey, ResourceKind},
+    tool_server::ApproveError,
 };
 use serde_json::{Value, json};
 
@@ -113,6 +114,7 @@ codes! {
     ResourceExists = CONFLICT "resource_exists",
     ManagedByFile = CONFLICT "managed_by_file",
     ManagedByServer = CONFLICT "managed_by_server",
+    NotWithheld = CONFLICT "not_withheld",
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
     ConversationBusy = CONFLICT "conversation_busy",
@@ -258,6 +260,9 @@ impl From<EngineError> for ApiError {
             EngineError::Prompt(PromptError::MissingParameters { .. }) => (Code::MissingParameters, error.to_string()),
             EngineError::Prompt(PromptError::NotATemplate { .. }) => (Code::InvalidResource, error.to_string()),
             EngineError::Resource(error) => return of_resource(error),
+            EngineError::Approve(ApproveError::NotFound(_)) => (Code::ResourceNotFound, error.to_string()),
+            EngineError::Approve(ApproveError::NotWithheld { .. }) => (Code::NotWithheld, error.to_string()),
+            EngineError::Approve(ApproveError::NotSaved(_)) => (Code::StoreUnavailable, error.to_string()),
             EngineError::CallNotFound(_) => (Code::CallNotFound, error.to_string()),
             EngineError::NoResult(call) => (
                 Code::ResultNotFound,
@@ -327,6 +332,11 @@ fn of_resource(error: &ResourceError) -> ApiError {
         ResourceError::ManagedByServer(key) => {
             let (kind, name) = (key.kind.as_str(), clip(&key.name));
             let message = format!("{kind} '{name}' ships with the server: create one of another name");
+            ApiError::new(Code::ManagedByServer, message)
+        }
+        ResourceError::ManagedByMcpServer { key, server } => {
+            let (kind, name) = (key.kind.as_str(), clip(&key.name));
+            let message = format!("{kind} '{name}' is announced by the MCP server '{}'", clip(&server));
             ApiError::new(Code::ManagedByServer, message)
         }
         ResourceError::Invalid { faults, omitted, .. } => {

@@ -173,6 +173,9 @@ fn requests(route: &RouteEntry, calls: &[(&'static str, String)]) -> Vec<SentReq
         (_, sub) if sub.starts_with("/conversations") || sub.starts_with("/sessions") => {
             vec![SentRequest::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
+        ("post", "/mcp-servers/{name}/approve") => {
+            vec![SentRequest::json(&path.replace("{name}", "stored"), &json!({}))]
+        }
         ("post", _) => one(json!({"name": "new", "spec": {"description": "new"}})),
         ("put", _) => {
             vec![SentRequest::json(&path.replace("{name}", "stored"), &json!({"spec": {"description": "changed"}}))]
@@ -233,7 +236,9 @@ async fn fingerprint(world: &TestServer) -> String {
     let said = world.engine.said(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
     let resources = world.store.resources(None).await.unwrap();
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
-    format!("{queries:?} {} of {} {resources:?}", said.items.len(), said.total)
+    let server = world.engine.registry().tool_server(&namespace, "stored");
+    let usable = server.map(|status| status.tool_count());
+    format!("{queries:?} {} of {} {resources:?} {usable:?}", said.items.len(), said.total)
 }
 
 async fn send(world: &TestServer, route: &RouteEntry, asked: &SentRequest, rights: &[Right]) -> (u16, String) {

@@ -21,7 +21,7 @@ use bosun_engine::{
         Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFaults, Resource, ResourceKey, ResourceKind,
         ResourceOrigin, StoredResource,
     },
-    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, WithheldTool},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -113,7 +113,9 @@ impl TestServer {
     /// A world in which clients can store resources; whatever they are, they are taken as they come.
     pub(super) async fn storing(model: ScriptedModel) -> Self {
         let (model, ledger) = (Arc::new(model), Arc::new(CallLedger::open()));
-        let assembler = Arc::new(Lenient(registry(&model, &ledger)));
+        let mut registry = registry(&model, &ledger);
+        registry.set_tool_servers(Arc::new(WithheldTool::of("stored")));
+        let assembler = Arc::new(Lenient(registry));
         Self::of(model, ledger, assembler, EngineSettings::default()).await
     }
 

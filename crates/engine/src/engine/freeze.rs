@@ -31,6 +31,8 @@ struct Answerer {
     tools: Vec<Tool>,
     limits: QueryLimits,
     output_schema: Option<Arc<Value>>,
+    /// Warnings about tools that it lacks.
+    absent: Vec<String>,
 }
 
 impl Inner {
@@ -119,7 +121,7 @@ impl Inner {
         let output_schema = submission.output_schema.or(answerer.output_schema);
         let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
-        let mut further = idle.into_iter().chain(warn_of_narrowed(&toolset, limits));
+        let mut further = answerer.absent.into_iter().chain(idle).chain(warn_of_narrowed(&toolset, limits));
         warnings.extend(further.by_ref().take(WARNINGS_KEPT));
         match further.count() {
             0 => {}
@@ -174,6 +176,7 @@ impl Inner {
             tools,
             limits: self.settings.limits,
             output_schema: None,
+            absent: Vec::new(),
         };
         match submission.target_kind {
             TargetKind::Agent => self.agent(registry, submission, parameters),
@@ -184,7 +187,7 @@ impl Inner {
             TargetKind::Tool => {
                 let tool = registry.tool(namespace, name).ok_or_else(|| EngineError::ToolsNotFound {
                     namespace: namespace.clone(),
-                    names: vec![name.clone()],
+                    names: vec![registry.absent(namespace, name)],
                 })?;
                 Ok(alone("", vec![tool.clone()]))
             }
@@ -216,6 +219,10 @@ impl Inner {
             None => &agent.model,
         };
         let mut tools = registry.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
+        let absent = match &submission.selected_tools {
+            None => registry.warn_of_absent(namespace, agent),
+            Some(_) => Vec::new(),
+        };
         if let Some(selection) = &submission.tool_filter {
             tools = filter(namespace, tools, selection)?;
         }
@@ -225,6 +232,7 @@ impl Inner {
             tools,
             limits: agent.limits.narrow(self.settings.limits),
             output_schema: agent.output_schema.clone(),
+            absent,
         })
     }
 }

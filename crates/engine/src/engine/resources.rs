@@ -26,6 +26,7 @@ use crate::{
         Amendment, Assemble, ChangedResource, Manifest, ManifestBody, ManifestChange, ManifestFault, ManifestFaults,
         Resource, ResourceChange, ResourceError, ResourceKey, ResourceKind, ResourceOrigin, StoredResource,
     },
+    tool_server::ApproveError,
 };
 
 /// The current registry, and the assembler that rebuilds it.
@@ -210,6 +211,36 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Approves definitions that an MCP server has changed: of these tools, or of all. Returns their names; they are in
+    /// effect for all later requests.
+    ///
+    /// # Errors
+    /// If there is no such server, if it does not withhold a tool, or if that cannot be saved.
+    #[tracing::instrument(name = "tools.approve", skip_all, fields(server = name))]
+    pub async fn approve_tools(
+        &self,
+        by: Actor,
+        namespace: Namespace,
+        name: String,
+        tools: Vec<String>,
+    ) -> Result<Vec<String>, EngineError> {
+        let registry = self.registry();
+        let servers = registry.tool_servers().ok_or_else(|| ApproveError::NotFound(name.clone()))?;
+        let approved = servers.approve(&namespace, &name, &tools).await?;
+        if !approved.is_empty() {
+            let kind = ResourceKind::McpServer.as_str();
+            let detail = format!("{kind} {name}: {} approved", approved.join(", "));
+            let now = self.inner.clock.now();
+            let record = AuditRecord::of_act(now, Action::ResourceUpdated, Some(&by), Some(detail));
+            let position = self.inner.store.record(&namespace, vec![record])?;
+            self.inner.store.durable(position).await?;
+            self.refresh().await?;
+        }
+        Ok(approved)
+    }
+}
+
 /// Limits the size of a resource. Changes are merged field by field, so it could otherwise grow with every change.
 fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Option<ManifestFault> {
     let texts = || labels.iter().chain(annotations);
@@ -281,5 +312,8 @@ fn changeable(registry: &Registry, key: &ResourceKey) -> Result<(Arc<Resource>, 
         ResourceOrigin::Stored { generation, created_at, .. } => Ok((Arc::clone(&resource), *generation, *created_at)),
         ResourceOrigin::File(file) => Err(ResourceError::ManagedByFile { key: key.clone(), file: file.clone() }),
         ResourceOrigin::Builtin => Err(ResourceError::ManagedByServer(key.clone())),
+        ResourceOrigin::Announced { server } => {
+            Err(ResourceError::ManagedByMcpServer { key: key.clone(), server: server.clone() })
+        }
     }
 }

@@ -21,7 +21,9 @@ pub mod removal_clauses;
 pub mod scribe;
 mod scripted_model;
 pub mod store_contract;
+mod withheld_tool;
 
 pub use clock::TokioClock;
 pub use ledger::{CallLedger, LedgerRequest, LedgerRun};
 pub use scripted_model::{ScriptedModel, ScriptedTurn};
+pub use withheld_tool::WithheldTool;

@@ -63,7 +63,7 @@ fn every_kind_is_described_as_it_was_written() {
     };
     assert_eq!(names(ResourceKind::Agent), ["greeter"]);
     assert_eq!(names(ResourceKind::Team), ["inner", "pair"]);
-    assert_eq!(names(ResourceKind::McpServer), ["files"]);
+    assert_eq!(names(ResourceKind::McpServer), ["files", "granted", "local"]);
     assert_eq!(names(ResourceKind::Memory), ["default", "plain", "short"], "and the one that every namespace has");
     assert_eq!(names(ResourceKind::ConfigMap), ["settings"]);
     let tools = "ask-greeter ask-team calculator client-search current_time fetch noop read-file read_result script";

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
-        handlers::{capabilities, events, namespaces},
+        handlers::{capabilities, events, mcp_servers, namespaces},
         params::name_schema,
         resource::{
             self, body, raw,
@@ -109,6 +109,16 @@ operations! {
     "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
     "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
     {
+        Operation {
+            method: "post",
+            path: "/mcp-servers/{name}/approve",
+            id: "approveMcpServer",
+            summary: "Approve the changed definitions of an MCP server's tools",
+            parameters: declared::<()>,
+            body: DescribedBody::Optional(|| object_schema(mcp_servers::APPROVE, &[])),
+            answer: DescribedAnswer::Json(schema::<mcp_servers::Approved>),
+            errors: &[Code::ResourceNotFound, Code::NotWithheld],
+        },
         raw_operation("get", "/resources/api/{version}/{kind}", "listCoreResources", declared::<raw::RawListParams>),
         raw_operation("post", "/resources/api/{version}/{kind}", "createCoreResource", declared::<()>),
         raw_operation("get", "/resources/api/{version}/{kind}/{name}", "getCoreResource", declared::<()>),

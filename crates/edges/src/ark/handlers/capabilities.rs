@@ -147,13 +147,18 @@ pub(crate) async fn get_system_info(Params { warnings, .. }: Params) -> Response
 pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warnings, .. }: Params) -> Response {
     let settings = app.engine.settings();
     let limits = settings.limits;
-    let is_idle = |kind: &&ResourceKind| matches!(kind, ResourceKind::Team | ResourceKind::McpServer);
+    let registry = app.engine.registry();
+    let is_idle = |kind: &&ResourceKind| match kind {
+        ResourceKind::Team => true,
+        ResourceKind::McpServer => registry.tool_servers().is_none(),
+        _ => false,
+    };
     let names =
         |idle: bool| ResourceKind::ALL.iter().filter(|kind| is_idle(kind) == idle).map(|kind| kind.as_str()).collect();
     let capabilities = Capabilities {
         service: "bosun",
         version: env!("CARGO_PKG_VERSION"),
-        generation: app.engine.registry().generation(),
+        generation: registry.generation(),
         external_tools: true,
         features: FEATURES,
         tool_sources: &["ark", "n8n", "hybrid"],

@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod capabilities;
 pub(crate) mod conversations;
 pub(crate) mod events;
+pub(crate) mod mcp_servers;
 pub(crate) mod model_query;
 pub(crate) mod namespaces;
 pub(crate) mod queries;

@@ -41,6 +41,7 @@ const OF_ANSWERS: &[&str] = &[
     "tool_count",
     "ready",
     "discovering",
+    "discovery",
 ];
 
 /// Where a string may be in place of an object: the path of the field, `*` for any name, and the name that the text

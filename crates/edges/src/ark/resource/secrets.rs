@@ -22,7 +22,7 @@ pub(super) fn hide(value: &mut Value) {
             for (name, value) in members.iter_mut() {
                 match name.as_str() {
                     name if SHOWN.contains(&name) || is_reference(name, value) => {}
-                    "headers" => hide_headers(value),
+                    "headers" | "env" => hide_headers(value),
                     "value" | "default" if is_named_secret => hide_all(value),
                     name if is_secret_name(name) => hide_all(value),
                     _ => hide(value),

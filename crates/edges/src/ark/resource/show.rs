@@ -7,6 +7,7 @@ use bosun_engine::{
     Registry,
     registry::MemoryWindow,
     resource::{Availability, Manifest, Resource, ResourceKind, ResourceOrigin},
+    tool_server::{DefinitionChange, ServerPhase, ServerStatus, ServerTool},
 };
 use serde_json::{Map, Value, json};
 
@@ -75,6 +76,7 @@ fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
     let (managed_by, generation, created_at) = match &resource.origin {
         ResourceOrigin::File(_) => ("file", None, None),
         ResourceOrigin::Builtin => ("server", None, None),
+        ResourceOrigin::Announced { .. } => ("mcp-server", None, None),
         ResourceOrigin::Stored { generation, created_at, .. } => {
             ("api", Some(*generation), Some(created_at.to_rfc3339()))
         }
@@ -97,13 +99,21 @@ pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
         phase: phase(&availability),
         state: if availability.is_available { "Ready" } else { "Error" },
         message: availability.message.clone(),
-        conditions: vec![Condition {
-            kind: if resource.manifest.key.kind == ResourceKind::Model { "ModelAvailable" } else { "Available" },
-            status: word(&availability),
-            reason: availability.reason,
-            message: availability.message,
-        }],
+        conditions: conditions(resource.manifest.key.kind, availability),
     }
+}
+
+fn conditions(kind: ResourceKind, availability: Availability) -> Vec<Condition> {
+    let (status, Availability { reason, message, .. }) = (word(&availability), availability);
+    let available = if kind == ResourceKind::Model { "ModelAvailable" } else { "Available" };
+    let mut conditions = Vec::new();
+    // ARK has both for MCP servers.
+    if kind == ResourceKind::McpServer {
+        let status = if reason == "Discovering" { "True" } else { "False" };
+        conditions.push(Condition { kind: "Discovering", status, reason, message: message.clone() });
+    }
+    conditions.insert(0, Condition { kind: available, status, reason, message });
+    conditions
 }
 
 pub(crate) fn listed_agent(registry: &Registry, resource: &Resource) -> wire::ListedAgent {
@@ -246,16 +256,39 @@ pub(crate) fn team(registry: &Registry, resource: &Resource, warnings: Vec<Strin
     }
 }
 
-/// The address of an MCP server, which is not contacted.
-fn endpoint(resource: &Resource, availability: Availability) -> wire::Endpoint {
-    let spec = spec(resource);
+/// An MCP server, and what the connection to it has come to.
+fn endpoint(registry: &Registry, resource: &Resource, availability: Availability) -> wire::Endpoint {
+    let (spec, key) = (spec(resource), &resource.manifest.key);
+    let status = registry.tool_server(&key.namespace, &key.name);
     wire::Endpoint {
         address: value_of(&spec, "address"),
         transport: text(&spec, "transport"),
         ready: availability.is_available,
-        discovering: false,
+        discovering: status.as_ref().is_some_and(|status| status.phase == ServerPhase::Discovering),
         status_message: availability.message,
-        tool_count: 0,
+        tool_count: status.as_ref().map_or(0, ServerStatus::tool_count),
+        discovery: status.map(discovery),
+    }
+}
+
+fn discovery(status: ServerStatus) -> wire::Discovery {
+    let change = |change: DefinitionChange| wire::DefinitionChange {
+        field: change.field,
+        approved: change.approved,
+        announced: change.announced,
+    };
+    let tool = |tool: ServerTool| wire::AnnouncedTool {
+        name: tool.name,
+        original: tool.original,
+        description: tool.description,
+        hash: tool.hash.to_string(),
+        changes: tool.changes.into_iter().map(change).collect(),
+    };
+    wire::Discovery {
+        phase: status.phase.as_str(),
+        since: status.since.to_rfc3339(),
+        peer: status.peer,
+        tools: status.tools.into_iter().map(tool).collect(),
     }
 }
 
@@ -263,7 +296,7 @@ pub(crate) fn server(registry: &Registry, resource: &Resource) -> wire::McpServe
     let availability = resource.availability(registry);
     wire::McpServer {
         listed: listed(resource, &availability),
-        endpoint: endpoint(resource, availability),
+        endpoint: endpoint(registry, resource, availability),
         labels: resource.manifest.description.labels.clone(),
         authorization: None,
     }
@@ -272,7 +305,7 @@ pub(crate) fn server(registry: &Registry, resource: &Resource) -> wire::McpServe
 pub(crate) fn server_detail(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::McpServerDetail {
     wire::McpServerDetail {
         detail: detail(registry, resource, warnings),
-        endpoint: endpoint(resource, resource.availability(registry)),
+        endpoint: endpoint(registry, resource, resource.availability(registry)),
         spec: spec(resource),
     }
 }

@@ -21,7 +21,8 @@ pub(crate) struct Identity {
     pub(super) namespace: String,
     pub(super) labels: Texts,
     pub(super) annotations: Texts,
-    /// `file`, `api`, or `server` for what ships with it. Only what is of the `api` can be changed.
+    /// `file`, `api`, `server` for what ships with it, or `mcp-server` for a tool that one has announced. Only what is of
+    /// the `api` can be changed.
     pub(super) managed_by: &'static str,
     /// How often it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,7 +200,48 @@ pub(crate) struct Endpoint {
     pub(super) ready: bool,
     pub(super) discovering: bool,
     pub(super) status_message: String,
-    pub(super) tool_count: u32,
+    pub(super) tool_count: usize,
+    /// The state of the connection; absent if this server does not connect to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) discovery: Option<Discovery>,
+}
+
+/// What the connection to an MCP server has come to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Discovery {
+    /// `discovering`, `ready`, `failed`, or `quarantined` if tools are withheld until their definitions are approved.
+    pub(super) phase: &'static str,
+    /// When the phase began.
+    pub(super) since: String,
+    /// The name and version that the server gives itself, and its revision of the protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peer: Option<String>,
+    pub(super) tools: Vec<AnnouncedTool>,
+}
+
+/// A tool that an MCP server announces.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AnnouncedTool {
+    /// The name in the catalogue.
+    pub(super) name: String,
+    /// The server's own name of it.
+    pub(super) original: String,
+    pub(super) description: String,
+    /// The SHA-256 of its definition, in canonical JSON.
+    pub(super) hash: String,
+    /// Why it is withheld.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) changes: Vec<DefinitionChange>,
+}
+
+/// A field of a definition that differs from the approved one; both are canonical JSON.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DefinitionChange {
+    pub(super) field: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) approved: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) announced: Option<String>,
 }
 
 /// An MCP server in a list.

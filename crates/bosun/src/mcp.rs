@@ -1,0 +1,60 @@
+//! MCP servers in the program: the only place that knows whether the build connects to any.
+
+use std::{path::Path, sync::Arc};
+
+use bosun_adapters::{manifests::Library, secret::Secrets};
+use bosun_engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+/// The file of pinned definitions, in the directory of data.
+#[cfg(feature = "mcp")]
+const PINS: &str = "mcp-pins.json";
+
+/// What connects to MCP servers, or nothing in a build without it.
+#[derive(Debug)]
+pub(crate) struct McpServers {
+    #[cfg(feature = "mcp")]
+    host: Arc<bosun_mcp::Host>,
+}
+
+#[cfg(feature = "mcp")]
+impl McpServers {
+    /// Adds it to the library of manifests, which says what to connect to.
+    pub(crate) fn open(data: &Path, secrets: Arc<Secrets>, library: Library) -> anyhow::Result<(Self, Library)> {
+        use anyhow::Context as _;
+        let file = data.join(PINS);
+        let pins = Some(file.clone());
+        let clock = Arc::new(bosun_engine::SystemClock);
+        let host = bosun_mcp::Host::open(Arc::clone(library.pool()), secrets, pins, clock);
+        let host =
+            host.with_context(|| format!("the pinned definitions of MCP tools in {} cannot be used", file.display()))?;
+        let host = Arc::new(host);
+        let library = library.with_mcp_host(Arc::clone(&host) as Arc<dyn bosun_adapters::mcp::McpHost>);
+        Ok((Self { host }, library))
+    }
+
+    /// Assembles the registry again whenever a server has announced other tools.
+    pub(crate) async fn keep_announced(&self, engine: &Engine, stopping: &CancellationToken) {
+        while stopping.run_until_cancelled(self.host.tools_changed()).await.is_some() {
+            if let Err(error) = engine.refresh().await {
+                tracing::error!(error = %error, "tools that MCP servers have announced are not in effect");
+            }
+        }
+    }
+
+    /// Ends all sessions and programs.
+    pub(crate) async fn shutdown(&self) {
+        self.host.shutdown().await;
+    }
+}
+
+#[cfg(not(feature = "mcp"))]
+impl McpServers {
+    pub(crate) fn open(_: &Path, _: Arc<Secrets>, library: Library) -> anyhow::Result<(Self, Library)> {
+        Ok((Self {}, library))
+    }
+
+    pub(crate) async fn keep_announced(&self, _: &Engine, _: &CancellationToken) {}
+
+    pub(crate) async fn shutdown(&self) {}
+}

@@ -1,0 +1,176 @@
+//! Servers that misbehave, each in one way: the query goes on or ends with a clear outcome, the good server beside
+//! them is not affected, and memory stays bounded.
+
+use std::collections::BTreeSet;
+
+use bosun_standin::mcp::BEHAVIOURS;
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::{World, said};
+use crate::support::until;
+
+/// What a call of the server's `echo` comes to.
+#[derive(Clone, Copy)]
+enum Expect {
+    /// The call succeeds, and the result begins with this.
+    Says(&'static str),
+    /// The call fails with this code, and the message has this in it.
+    Fails(&'static str, &'static str),
+    /// The server has no tools: it is in this phase, and its message has this in it.
+    Lacks(&'static str, &'static str),
+}
+
+use Expect::{Fails, Lacks, Says};
+
+const EXPECTED: &[(&str, Expect)] = &[
+    ("good", Says("hi")),
+    ("newest", Says("hi")),
+    ("banner", Says("hi")),
+    ("slow-start", Says("hi")),
+    ("exit-at-start", Lacks("failed", "exit status: 3; it wrote to standard error:\nthe licence has expired")),
+    ("silent-at-start", Lacks("discovering", "it has not answered yet")),
+    ("garbage-at-start", Lacks("failed", "it closed the connection before it answered")),
+    ("error-at-start", Lacks("failed", "the error -32603: the database is locked")),
+    ("wrong-id-at-start", Lacks("failed", "got 4000")),
+    ("wrong-version", Says("hi")),
+    ("exit-at-list", Lacks("failed", "the program ended with exit status: 1")),
+    ("silent-at-list", Lacks("failed", "no answer, and no progress, within 3s")),
+    ("error-at-list", Lacks("failed", "no tools today")),
+    ("list-is-a-text", Lacks("failed", "the answer to `tools/list` has no list of tools")),
+    ("list-is-null", Lacks("failed", "the answer to `tools/list` has no list of tools")),
+    ("endless-pages", Lacks("failed", "more than 100 pages")),
+    ("same-page", Lacks("failed", "a page that leads to itself")),
+    ("too-many-tools", Lacks("failed", "more than 1000 tools")),
+    ("odd-tools", Says("hi")),
+    ("huge-list", Lacks("failed", "no answer, and no progress, within 3s")),
+    ("exit-at-call", Fails("outcome_unknown", "exit status: 137; it wrote to standard error:\nout of memory")),
+    ("exit-once", Fails("outcome_unknown", "the connection to the server broke")),
+    ("silent-at-call", Fails("tool_timeout", "no answer, and no progress, within 3s")),
+    ("error-at-call", Fails("tool_failed", "the error -32603: the disk is full")),
+    ("failing-tool", Fails("tool_failed", "no such city")),
+    ("wrong-id-at-call", Fails("tool_timeout", "no answer, and no progress")),
+    ("answers-twice", Says("hi")),
+    ("garbage-at-call", Says("hi")),
+    ("null-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
+    ("list-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
+    ("empty-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
+    ("odd-content", Says(r#"[{"type":"hologram","voxels":7}]"#)),
+    ("wrong-structure", Fails("tool_failed", "the result does not match the tool's `outputSchema`")),
+    ("large-result", Says("x")),
+    ("huge-result", Fails("tool_timeout", "no answer, and no progress")),
+    ("slow-drip", Fails("tool_timeout", "no answer, and no progress")),
+    ("progress", Says("hi")),
+    ("flood", Says("hi")),
+    ("error-flood", Says("hi")),
+    ("asks-for-sampling", Says("I was told: ")),
+    ("asks-for-elicitation", Says("I was told: this client does not support elicitation")),
+    ("asks-for-roots", Says("I was told: this client does not support roots")),
+    ("wants-input", Fails("tool_failed", "the tool asks for more input from a user")),
+    ("changes", Says("hi")),
+    ("changes-schema", Lacks("quarantined", "1 are withheld because they have changed")),
+    ("list-changed-storm", Says("hi")),
+    ("ignores-end", Says("hi")),
+];
+
+/// The most memory that the server may have used, in kilobytes: 48 connections, and messages of 16 MiB.
+const MOST_MEMORY: u64 = 600 * 1024;
+
+#[test]
+fn every_behaviour_has_an_expectation() {
+    let known: BTreeSet<&str> = BEHAVIOURS.iter().map(|(name, _)| *name).collect();
+    let expected: BTreeSet<&str> = EXPECTED.iter().map(|(name, _)| *name).collect();
+    assert_eq!(known, expected);
+    assert!(known.len() >= 30, "{}", known.len());
+}
+
+#[tokio::test]
+async fn every_misbehaviour_has_a_clear_outcome() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    for (name, _) in EXPECTED {
+        world.stand_in(name, name, "  timeout: 3s\n");
+    }
+    let server = world.start().await;
+    join_all(EXPECTED.iter().map(|(name, expect)| check(&world, &server, name, *expect))).await;
+
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < MOST_MEMORY, "{peak} kB");
+}
+
+async fn check(world: &World, server: &crate::program::Server, name: &str, expect: Expect) {
+    let (tool, arguments) = match name {
+        "wrong-structure" => (format!("{name}-add-numbers"), json!({"first": 1, "second": 2})),
+        _ => (format!("{name}-echo"), json!({"text": "hi"})),
+    };
+    let answer = match expect {
+        Lacks(phase, _) => {
+            world.until(server, name, phase).await;
+            world.until_no_tool(server, &tool).await;
+            world.call(server, &tool, &arguments).await
+        }
+        Says(_) | Fails(..) => {
+            world.until_tool(server, &tool).await;
+            world.call(server, &tool, &arguments).await
+        }
+    };
+    match expect {
+        Says(text) => {
+            assert_eq!(answer["status"]["phase"], "done", "{name}: {answer:#}");
+            assert!(said(&answer).starts_with(text), "{name}: {:.200}", said(&answer));
+        }
+        Fails(code, text) => {
+            let error = &answer["status"]["error"];
+            assert_eq!(error["code"], code, "{name}: {answer:#}");
+            assert!(error["message"].as_str().unwrap().contains(text), "{name}: {error}");
+        }
+        Lacks(_, text) => {
+            assert_eq!(answer["error"]["code"], "tools_not_found", "{name}: {answer:#}");
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.contains(text), "{name}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_safe_to_repeat_is_sent_again_after_a_crash() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("once", "exit-once", "  trustHints: true\n");
+    let server = world.start().await;
+    world.until_tool(&server, "once-echo").await;
+    let answer = world.call(&server, "once-echo", &json!({"text": "again"})).await;
+    assert_eq!(said(&answer), "again", "{answer:#}");
+}
+
+#[tokio::test]
+async fn programs_are_gone_when_the_server_is() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("stubborn", "ignores-end", "");
+    let mut server = world.start().await;
+    world.until_tool(&server, "stubborn-echo").await;
+    let marker = world.path().join("stubborn.marker").to_string_lossy().into_owned();
+    let running = || {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        commands.filter(|command| String::from_utf8_lossy(command).contains(&marker)).count()
+    };
+    assert_eq!(running(), 1);
+    server.stop().await;
+    assert_eq!(running(), 0);
+}
+
+#[tokio::test]
+async fn a_cancelled_query_cancels_its_call_at_the_server() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("slow", "silent-at-call", "  timeout: 60s\n");
+    let server = world.start().await;
+    world.until_tool(&server, "slow-echo").await;
+    let query = json!({"name": "asked", "input": "{\"text\": \"x\"}", "target": {"type": "tool", "name": "slow-echo"}});
+    let asked = world.http.post(format!("{}/v1/queries?wait=0", server.base)).json(&query).send().await.unwrap();
+    assert!(asked.status().is_success());
+    let last = || std::fs::read_to_string(world.path().join("slow.marker")).unwrap_or_default();
+    until("the call", || last() == "tools/call").await;
+    world.http.patch(format!("{}/v1/queries/asked/cancel", server.base)).send().await.unwrap();
+    until("the cancellation", || last() == "notifications/cancelled").await;
+}

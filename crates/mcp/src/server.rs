@@ -1,0 +1,419 @@
+//! One configured server: its connection, kept up in the background, and the tools that it has announced.
+//!
+//! A task connects, lists the tools, and lists them again when the server says that they changed, on a poll, and after
+//! every reconnection. A failure backs off; a call that needs the server shortens the wait. Tools that were known stay
+//! while the server is down: a call of one fails with the reason.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    time::Duration,
+};
+
+use bosun_adapters::manifests::McpServerManifest;
+use bosun_core::{Timestamp, Tool, schema::Schema};
+use bosun_engine::{
+    Clock,
+    tool_server::{DefinitionChange, ServerPhase, ServerStatus, ServerTool},
+};
+use serde_json::Value;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    definition::Definition,
+    error::McpError,
+    name,
+    pins::{Pins, Verdict},
+    session::{Means, Session},
+};
+
+/// The waits between attempts: doubled from the first to the last.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LAST_WAIT: Duration = Duration::from_secs(60);
+/// A session that lasted this long was no failure.
+const STEADY: Duration = Duration::from_secs(30);
+/// The least time between two lists, however often a server says that its tools have changed.
+const LIST_INTERVAL: Duration = Duration::from_secs(1);
+/// How many left-out tools are named.
+const FAULTS_SHOWN: usize = 3;
+
+/// What all servers of a host share.
+pub(crate) struct Shared {
+    pub(crate) means: Means,
+    pub(crate) pins: Arc<Pins>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Notified when the accepted tools of any server have changed.
+    pub(crate) tools_changed: Notify,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").field("means", &self.means).finish_non_exhaustive()
+    }
+}
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) manifest: Arc<McpServerManifest>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    connection: watch::Sender<Connection>,
+    /// Notified by a call that waits for a session.
+    wanted: Notify,
+    list_changed: Arc<Notify>,
+    is_older: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// The connection of a server, by the number of the attempt.
+#[derive(Clone, Debug)]
+enum Connection {
+    Connecting(u64),
+    Up(u64, Arc<Session>),
+    Down(u64, McpError),
+}
+
+#[derive(Debug)]
+struct State {
+    phase: ServerPhase,
+    since: Timestamp,
+    message: String,
+    peer: Option<String>,
+    tools: Vec<KnownTool>,
+}
+
+/// A tool that the server has announced.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownTool {
+    definition: Definition,
+    /// Under its name in the catalogue.
+    pub(crate) tool: Tool,
+    /// The schema of its results.
+    pub(crate) output: Option<Arc<Schema>>,
+    /// Why it is withheld; empty if it is not.
+    changes: Vec<DefinitionChange>,
+}
+
+impl Server {
+    pub(crate) fn new(manifest: McpServerManifest, shared: Arc<Shared>, stop: CancellationToken) -> Self {
+        let state = State {
+            phase: ServerPhase::Discovering,
+            since: shared.clock.now(),
+            message: "it has not answered yet".to_owned(),
+            peer: None,
+            tools: Vec::new(),
+        };
+        Self {
+            manifest: Arc::new(manifest),
+            shared,
+            stop,
+            connection: watch::Sender::new(Connection::Connecting(0)),
+            wanted: Notify::new(),
+            list_changed: Arc::default(),
+            is_older: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Takes over what is known of a server whose manifest has changed, so that its tools do not vanish meanwhile.
+    pub(crate) fn inherit(&self, earlier: &Self) {
+        self.state().tools.clone_from(&earlier.state().tools);
+    }
+
+    /// Ends the connection and the task that keeps it up.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn status(&self) -> ServerStatus {
+        let state = self.state();
+        let tool = |known: &KnownTool| ServerTool {
+            name: known.tool.name.clone(),
+            original: known.definition.name.clone(),
+            description: known.tool.description.clone(),
+            hash: known.definition.hash(),
+            changes: known.changes.clone(),
+        };
+        ServerStatus {
+            phase: state.phase,
+            since: state.since,
+            message: state.message.clone(),
+            tools: state.tools.iter().map(tool).collect(),
+            peer: state.peer.clone(),
+        }
+    }
+
+    /// The tools that may be used.
+    pub(crate) fn accepted(&self) -> Vec<Tool> {
+        let state = self.state();
+        state.tools.iter().filter(|known| known.changes.is_empty()).map(|known| known.tool.clone()).collect()
+    }
+
+    /// A tool by the server's own name of it.
+    ///
+    /// # Errors
+    /// With a sentence for the model, if it cannot be called.
+    pub(crate) fn tool(&self, original: &str) -> Result<KnownTool, String> {
+        let state = self.state();
+        match state.tools.iter().find(|known| known.definition.name == original) {
+            Some(known) if known.changes.is_empty() => Ok(known.clone()),
+            Some(_) => Err(format!(
+                "the definition of tool `{original}` has changed and waits for an operator's approval; do not call it again"
+            )),
+            None if state.peer.is_none() => Err(state.message.clone()),
+            None => Err(format!("the server does not announce a tool `{original}`; do not call it again")),
+        }
+    }
+
+    /// Approves the withheld definitions of these tools of the catalogue, or of all; returns their names.
+    pub(crate) fn approve(&self, tools: &[String]) -> Result<Vec<String>, ApproveFault> {
+        let withheld: Vec<KnownTool> =
+            self.state().tools.iter().filter(|known| !known.changes.is_empty()).cloned().collect();
+        if let Some(unknown) = tools.iter().find(|name| !withheld.iter().any(|known| known.tool.name == **name)) {
+            return Err(ApproveFault::NotWithheld(unknown.clone()));
+        }
+        let is_meant = |known: &&KnownTool| tools.is_empty() || tools.contains(&known.tool.name);
+        let meant: Vec<&KnownTool> = withheld.iter().filter(is_meant).collect();
+        let definitions = meant.iter().map(|known| known.definition.clone()).collect();
+        let names: Vec<String> = meant.iter().map(|known| known.tool.name.clone()).collect();
+        let (namespace, name) = (&self.manifest.namespace, &self.manifest.name);
+        self.shared.pins.approve(namespace, name, definitions).map_err(ApproveFault::NotSaved)?;
+        let mut state = self.state();
+        for known in &mut state.tools {
+            // It may have changed once more since it was looked at.
+            if meant.iter().any(|meant| meant.definition == known.definition) {
+                known.changes.clear();
+            }
+        }
+        self.settle(&mut state);
+        drop(state);
+        self.shared.tools_changed.notify_one();
+        Ok(names)
+    }
+
+    /// Keeps the connection up until the server is stopped.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let (mut attempt, mut failures) = (0, 0_u32);
+        while !self.stop.is_cancelled() {
+            attempt += 1;
+            self.connection.send_replace(Connection::Connecting(attempt));
+            let began = Instant::now();
+            let Some(opened) = self.stop.run_until_cancelled(self.open()).await else { break };
+            let error = match opened {
+                Ok(session) => {
+                    self.connection.send_replace(Connection::Up(attempt, Arc::clone(&session)));
+                    let error = self.stop.run_until_cancelled(self.keep_listed(&session)).await;
+                    session.close().await;
+                    error.unwrap_or_else(|| McpError::Unavailable("it is no longer configured".to_owned()))
+                }
+                Err(error) => error,
+            };
+            let is_retired = matches!(error, McpError::Stale(_));
+            failures = if began.elapsed() > STEADY || is_retired { 0 } else { failures + 1 };
+            if !is_retired && !self.stop.is_cancelled() {
+                self.fail(&error);
+            }
+            self.connection.send_replace(Connection::Down(attempt, error));
+            let until = began + wait_after(failures);
+            let patience = async {
+                tokio::select! {
+                    () = tokio::time::sleep_until(until) => {}
+                    // A call waits: but a program that crashes at once is not started in a loop.
+                    () = self.wanted.notified() => tokio::time::sleep_until(until.min(began + FIRST_WAIT)).await,
+                }
+            };
+            let _ = self.stop.run_until_cancelled(patience).await;
+        }
+    }
+
+    async fn open(&self) -> Result<Arc<Session>, McpError> {
+        let opened = Session::open(&self.shared.means, &self.manifest, &self.is_older, &self.list_changed).await;
+        let session = Arc::new(opened?);
+        match self.list(&session).await {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                session.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Lists the tools again and again; returns why the session cannot be used any more.
+    async fn keep_listed(&self, session: &Session) -> McpError {
+        loop {
+            let listed = Instant::now();
+            tokio::select! {
+                () = session.closed.cancelled() => {
+                    return if session.is_retired() {
+                        McpError::Stale("the session was given up".to_owned())
+                    } else {
+                        McpError::Broken(session.why_closed().await)
+                    };
+                }
+                () = tokio::time::sleep(self.manifest.poll_interval) => {}
+                () = self.list_changed.notified() => tokio::time::sleep_until(listed + LIST_INTERVAL).await,
+            }
+            if let Err(error) = self.list(session).await {
+                return error;
+            }
+        }
+    }
+
+    async fn list(&self, session: &Session) -> Result<(), McpError> {
+        let announced = session.list_tools(self.manifest.timeout).await?;
+        let (definitions, faults) = read_all(&announced);
+        let (pins, manifest) = (Arc::clone(&self.shared.pins), Arc::clone(&self.manifest));
+        let reviewing = tokio::task::spawn_blocking(move || {
+            let verdicts = pins.review(&manifest.namespace, &manifest.name, manifest.pin, &definitions);
+            verdicts.map(|verdicts| known_tools(&manifest, definitions, verdicts))
+        });
+        let unsaved = |error: String| McpError::Unavailable(format!("its definitions cannot be pinned: {error}"));
+        let known = reviewing.await.map_err(|error| unsaved(error.to_string()))?;
+        let known = known.map_err(|error| unsaved(error.to_string()))?;
+        self.accept(known, &faults, session);
+        Ok(())
+    }
+
+    fn accept(&self, known: Vec<KnownTool>, faults: &[String], session: &Session) {
+        let mut state = self.state();
+        let usable = |tools: &[KnownTool]| -> Vec<Tool> {
+            tools.iter().filter(|known| known.changes.is_empty()).map(|known| known.tool.clone()).collect()
+        };
+        let is_changed = usable(&state.tools) != usable(&known);
+        state.tools = known;
+        state.peer = Some(session.description.clone());
+        self.settle(&mut state);
+        if !faults.is_empty() {
+            let shown = faults.iter().take(FAULTS_SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
+            state.message = format!("{}; {} cannot be used: {shown}", state.message, faults.len());
+        }
+        drop(state);
+        if is_changed {
+            self.shared.tools_changed.notify_one();
+        }
+    }
+
+    /// The phase and the message of a server whose tools are known.
+    fn settle(&self, state: &mut State) {
+        let withheld = state.tools.iter().filter(|known| !known.changes.is_empty()).count();
+        let usable = state.tools.len() - withheld;
+        // In the words of ARK.
+        let found = format!("Successfully discovered {usable} tools");
+        if withheld == 0 {
+            self.enter(state, ServerPhase::Ready, found);
+        } else {
+            let name = &self.manifest.name;
+            let message = format!(
+                "{found}; {withheld} are withheld because they have changed: see `bosun mcp show {name}`, then `bosun mcp \
+                 approve {name}`"
+            );
+            self.enter(state, ServerPhase::Quarantined, message);
+        }
+    }
+
+    fn fail(&self, error: &McpError) {
+        let (server, namespace) = (&self.manifest.name, &self.manifest.namespace);
+        tracing::warn!(server, %namespace, error = %error, "an MCP server cannot be used");
+        let mut state = self.state();
+        self.enter(&mut state, ServerPhase::Failed, error.to_string());
+    }
+
+    fn enter(&self, state: &mut State, phase: ServerPhase, message: String) {
+        if state.phase != phase {
+            let (server, namespace) = (&self.manifest.name, &self.manifest.namespace);
+            tracing::info!(server, %namespace, phase = phase.as_str(), "the state of an MCP server has changed");
+            (state.phase, state.since) = (phase, self.shared.clock.now());
+        }
+        state.message = message;
+    }
+
+    /// A session that can be used, as soon as there is one.
+    ///
+    /// # Errors
+    /// If the attempt that this call waits for fails, or takes too long.
+    pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Session>, McpError> {
+        let mut connection = self.connection.subscribe();
+        // An attempt that had failed before this call says nothing about now.
+        let earlier = match &*connection.borrow() {
+            Connection::Down(attempt, _) | Connection::Up(attempt, _) => *attempt,
+            Connection::Connecting(attempt) => attempt.saturating_sub(1),
+        };
+        self.wanted.notify_one();
+        let up = connection.wait_for(|connection| match connection {
+            Connection::Connecting(_) => false,
+            Connection::Up(_, session) => session.is_open(),
+            Connection::Down(attempt, _) => *attempt > earlier,
+        });
+        let found = match tokio::time::timeout(patience, up).await {
+            Ok(Ok(found)) => found.clone(),
+            Ok(Err(_)) => return Err(McpError::Unavailable("it is no longer configured".to_owned())),
+            Err(_) => return Err(McpError::Unavailable(format!("it has not answered within {patience:?}"))),
+        };
+        match found {
+            Connection::Up(_, session) => Ok(session),
+            Connection::Down(_, error) => Err(McpError::Unavailable(error.to_string())),
+            Connection::Connecting(_) => Err(McpError::Unavailable("it is being connected to".to_owned())),
+        }
+    }
+}
+
+/// Why nothing was approved.
+#[derive(Debug)]
+pub(crate) enum ApproveFault {
+    NotWithheld(String),
+    NotSaved(std::io::Error),
+}
+
+fn wait_after(failures: u32) -> Duration {
+    match failures {
+        0 => Duration::ZERO,
+        _ => FIRST_WAIT.saturating_mul(1 << (failures - 1).min(10)).min(LAST_WAIT),
+    }
+}
+
+/// The definitions that can be used, each name once, and what is wrong with the others.
+fn read_all(announced: &[Value]) -> (Vec<Definition>, Vec<String>) {
+    let (mut definitions, mut faults): (Vec<Definition>, Vec<String>) = Default::default();
+    for one in announced {
+        match Definition::read(one) {
+            Ok(found) if definitions.iter().any(|earlier| earlier.name == found.name) => {
+                faults.push(format!("tool `{}` is announced twice", found.name));
+            }
+            Ok(found) => definitions.push(found),
+            Err(fault) => faults.push(fault.to_string()),
+        }
+    }
+    (definitions, faults)
+}
+
+fn known_tools(manifest: &McpServerManifest, definitions: Vec<Definition>, verdicts: Vec<Verdict>) -> Vec<KnownTool> {
+    let originals: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
+    let names = name::in_catalogue(&manifest.name, &originals);
+    let mut known = Vec::with_capacity(definitions.len());
+    for ((definition, verdict), name) in definitions.into_iter().zip(verdicts).zip(names) {
+        let (server, tool) = (&manifest.name, &definition.name);
+        let changes = match verdict {
+            Verdict::Accepted => Vec::new(),
+            Verdict::Noted(changes) => {
+                let fields: Vec<&str> = changes.iter().map(|change| change.field.as_str()).collect();
+                tracing::warn!(server, tool, ?fields, "an MCP server has changed the definition of a tool");
+                Vec::new()
+            }
+            Verdict::Withheld(changes) => changes,
+        };
+        let output = definition.output_schema.clone().and_then(|schema| Schema::compile(&Arc::new(schema)).ok());
+        let tool = definition.to_tool(name, manifest);
+        known.push(KnownTool { definition, tool, output: output.map(Arc::new), changes });
+    }
+    known.sort_by(|left, right| left.tool.name.cmp(&right.tool.name));
+    known
+}
