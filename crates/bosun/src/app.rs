@@ -14,7 +14,7 @@ use anyhow::Context;
 use bosun_adapters::{
     address::Reachable,
     blob::BlobDirectory,
-    manifests::{self, Library},
+    manifests::Library,
     runner::builtin::Builtins,
     secret::Secrets,
     store::sqlite::{OpenError, Sqlite, audit::spool},
@@ -28,7 +28,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{access::Doorkeeper, config::Config, mcp::McpServers};
+use crate::{
+    access::Doorkeeper,
+    config::Config,
+    mcp::McpServers,
+    reload::{Reloader, Sources},
+};
 
 /// The grace period for requests and calls in progress when a server stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
@@ -40,6 +45,7 @@ const ACTS_LOOKED_AT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct App {
     engine: Engine,
+    reloader: Reloader,
     doorkeeper: Option<Doorkeeper>,
     data: PathBuf,
     hosts: Vec<String>,
@@ -61,12 +67,16 @@ impl App {
         if let Some(file) = &config.ledger {
             builtins = add_ledger(builtins, file)?;
         }
-        let manifests = manifests::load(&config.manifests, &builtins)
+        let builtins = Arc::new(builtins);
+        let mut sources = Sources::new(config.manifests.clone(), config.tools.clone(), Arc::clone(&builtins));
+        let (manifests, opened) = sources
+            .open()
+            .await
             .map_err(|faults| anyhow::anyhow!("{}", Unusable { faults, directories: &config.manifests }))?;
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let reachable = Reachable::new(config.allow_private.iter().cloned());
-        let library = Library::new(manifests, Arc::clone(&secrets), reachable, Arc::new(builtins));
+        let library = Library::new(manifests, Arc::clone(&secrets), reachable, builtins);
         let store =
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: the lock of the store protects its blobs too.
@@ -74,28 +84,30 @@ impl App {
         let blobs = BlobDirectory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
         let (mcp, library) = McpServers::open(&config.data, secrets, library)?;
-        let library: Arc<dyn Assemble> = Arc::new(library);
+        let library = Arc::new(library);
         let settings = bosun_engine::EngineSettings { exports_spans, ..config.settings() };
-        let engine = Engine::start(store, Arc::new(blobs), library, clock, settings).await?;
+        let assembler = Arc::clone(&library) as Arc<dyn Assemble>;
+        let engine = Engine::start(store, Arc::new(blobs), assembler, clock, settings).await?;
+        let reloader = Reloader::new(sources, opened, library, engine.clone());
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
-        Ok(Self { engine, doorkeeper, data: config.data.clone(), hosts, max_connections, agents, mcp })
+        Ok(Self { engine, reloader, doorkeeper, data: config.data.clone(), hosts, max_connections, agents, mcp })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
     /// connections and engine stop concurrently; the store is closed after its last reader.
     pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
         let access = self.doorkeeper.as_ref().map_or_else(Access::open, Doorkeeper::access);
+        let hangup = || signal(SignalKind::hangup()).context("signals cannot be listened for");
+        let (of_keys, of_sources) = (hangup()?, hangup()?);
         let doors = async {
-            match self.doorkeeper {
-                Some(doorkeeper) => {
-                    let hangup = signal(SignalKind::hangup()).context("signals cannot be listened for")?;
-                    doorkeeper.run(hangup, stopping.clone(), &self.engine).await;
-                    Ok(())
-                }
-                None => Ok::<_, anyhow::Error>(()),
+            if let Some(doorkeeper) = self.doorkeeper {
+                doorkeeper.run(of_keys, stopping.clone(), &self.engine).await;
             }
         };
-        let router = bosun_edges::router(bosun_edges::AppState::new(self.engine.clone(), access, self.hosts));
+        let reloads = self.reloader.run(of_sources, stopping);
+        let reload = Arc::new(self.reloader.clone());
+        let state = bosun_edges::AppState::with_reload(self.engine.clone(), access, self.hosts, reload);
+        let router = bosun_edges::router(state);
         let limits = bosun_edges::ConnectionLimits { max_connections: self.max_connections, grace: GRACE };
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), limits);
         let drained = async {
@@ -106,8 +118,7 @@ impl App {
         };
         let acts = take_acts(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
-        let ((), (), watched, (), ()) = tokio::join!(served, drained, doors, acts, announced);
-        watched?;
+        tokio::join!(served, drained, doors, reloads, acts, announced);
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
@@ -223,7 +234,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("assistant.yaml"), SMALLEST).unwrap();
         let builtins = Builtins::new(Arc::new(SystemClock));
-        let manifests = manifests::load(&[directory.path().to_owned()], &builtins).unwrap();
+        let manifests = bosun_adapters::manifests::load(&[directory.path().to_owned()], &builtins).unwrap();
         assert_eq!(manifests.agents[0].name, "assistant");
     }
 }

@@ -14,7 +14,7 @@ use bosun_adapters::{address::Exception, store::sqlite::audit::Audit};
 use bosun_core::{QueryLimits, audit::ArgumentsInAudit, duration};
 use bosun_engine::EngineSettings;
 
-use crate::{commands::Usage, telemetry::LogFormat};
+use crate::{commands::Usage, reload::collection::ToolSource, telemetry::LogFormat};
 
 /// Where a server listens, what it serves, and what a query may use.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,6 +28,9 @@ pub(crate) struct Config {
     /// Directory of agents, models and tools as YAML; may be given several times
     #[arg(long, value_name = "DIR", default_value = "./agents")]
     pub(crate) manifests: Vec<PathBuf>,
+    /// File, folder or https URL of tools, in any format of `bosun convert`; may be given several times
+    #[arg(long, value_name = "PATH|URL")]
+    pub(crate) tools: Vec<ToolSource>,
     /// Directory of secrets, as NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR", default_value = "./secrets")]
     pub(crate) secrets: PathBuf,

@@ -12,6 +12,7 @@ mod config;
 mod features;
 mod mcp;
 mod process;
+mod reload;
 mod settings;
 mod telemetry;
 

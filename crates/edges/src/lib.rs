@@ -13,7 +13,7 @@ mod tests;
 
 use std::{ops::Deref, sync::Arc};
 
-use bosun_engine::Engine;
+use bosun_engine::{Engine, reload::Reload};
 
 use auth::refusals::Refusals;
 use http::metrics::Requests;
@@ -34,13 +34,24 @@ pub struct Served {
     hosts: Vec<String>,
     requests: Requests,
     refusals: Refusals,
+    /// Reads the sources of the configuration again.
+    reload: Arc<dyn Reload>,
 }
 
 impl AppState {
     /// A server of `engine` for callers that `access` authenticates, under the names of its machine and these `hosts`.
+    /// Its configuration has no sources that could be reloaded.
     #[must_use]
     pub fn new(engine: Engine, access: auth::Access, hosts: Vec<String>) -> Self {
-        Self(Arc::new(Served { engine, access, hosts, requests: Requests::default(), refusals: Refusals::default() }))
+        let reload = Arc::new(engine.clone());
+        Self::with_reload(engine, access, hosts, reload)
+    }
+
+    /// The same, with sources that `reload` reads again.
+    #[must_use]
+    pub fn with_reload(engine: Engine, access: auth::Access, hosts: Vec<String>, reload: Arc<dyn Reload>) -> Self {
+        let (requests, refusals) = (Requests::default(), Refusals::default());
+        Self(Arc::new(Served { engine, access, hosts, requests, refusals, reload }))
     }
 }
 

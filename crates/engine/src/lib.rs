@@ -17,6 +17,7 @@ pub mod model;
 pub mod parameters;
 mod queries;
 pub mod registry;
+pub mod reload;
 pub mod resource;
 pub mod runner;
 pub mod store;

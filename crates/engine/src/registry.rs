@@ -22,6 +22,7 @@ use serde_json::Value;
 use crate::{
     EngineError, Model, Runner,
     engine::conversations::DEFAULT_MEMORY,
+    reload::ResourceDiff,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
     tool_server::{ServerStatus, ToolServers, is_tool_of},
 };
@@ -193,6 +194,36 @@ impl Registry {
         Arc::make_mut(self.namespaces.entry(namespace).or_default())
     }
 
+    /// What differs from the registry `before`. What only clients have stored is left out: it may change at any time, and
+    /// its changes are answered one by one.
+    #[must_use]
+    pub fn diff(&self, before: &Self) -> ResourceDiff {
+        let (mut diff, nothing) = (ResourceDiff::default(), Configured::default());
+        for namespace in before.namespaces.keys().chain(self.namespaces.keys()).collect::<BTreeSet<_>>() {
+            let old = before.configured(namespace).unwrap_or(&nothing);
+            let new = self.configured(namespace).unwrap_or(&nothing);
+            for key in old.resources.keys().chain(new.resources.keys()).collect::<BTreeSet<_>>() {
+                let (was, is) = (old.resources.get(key), new.resources.get(key));
+                if was.into_iter().chain(is).all(|one| matches!(one.origin, ResourceOrigin::Stored { .. })) {
+                    continue;
+                }
+                let (kind, name) = key;
+                let is_same = |was: &Resource, is: &Resource| {
+                    let is_same_tool = *kind != ResourceKind::Tool || old.tools.get(name) == new.tools.get(name);
+                    was.manifest == is.manifest && is_same_tool
+                };
+                let differing = match (was, is) {
+                    (Some(was), Some(is)) if is_same(was, is) => continue,
+                    (Some(_), Some(_)) => &mut diff.changed,
+                    (Some(_), None) => &mut diff.removed,
+                    (None, _) => &mut diff.added,
+                };
+                differing.push(ResourceKey::new(*kind, namespace.clone(), name.as_str()));
+            }
+        }
+        diff
+    }
+
     /// Adds a resource; an earlier one of the same key is replaced.
     pub fn add_resource(&mut self, resource: Resource) {
         let ResourceKey { kind, namespace, name } = resource.manifest.key.clone();
@@ -313,9 +344,15 @@ impl Registry {
         self.configured(namespace).into_iter().flat_map(|configured| configured.agents.values())
     }
 
+    /// The tool of this name, or else the one to which LangChain gave it (`lc_name`).
     #[must_use]
     pub fn tool(&self, namespace: &Namespace, name: &str) -> Option<&Tool> {
-        self.configured(namespace)?.tools.get(name)
+        let tools = &self.configured(namespace)?.tools;
+        tools.get(name).or_else(|| {
+            let is_meant = |tool: &&Tool| tool.lc_name.as_deref() == Some(name);
+            // Several may have it; which one is meant must not depend on the order of a hash map.
+            tools.values().filter(is_meant).min_by(|left, right| left.name.cmp(&right.name))
+        })
     }
 
     #[must_use]

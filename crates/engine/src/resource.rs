@@ -143,6 +143,8 @@ impl ManifestChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceOrigin {
     File(PathBuf),
+    /// A document of another server, which the operator has named.
+    Url(String),
     Stored {
         generation: u64,
         created_at: Timestamp,
@@ -289,6 +291,8 @@ pub enum ResourceError {
     Exists(ResourceKey),
     #[error("{key} is described by the file {}: change the file", file.display())]
     ManagedByFile { key: ResourceKey, file: PathBuf },
+    #[error("{key} is described by the document at {url}: change it there")]
+    ManagedByUrl { key: ResourceKey, url: String },
     #[error("{0} ships with the server and cannot be changed")]
     ManagedByServer(ResourceKey),
     #[error("{key} is announced by the MCP server `{server}` and cannot be changed")]

@@ -183,6 +183,21 @@ pub(super) fn check_model(
     Some(fault(draft, *model_place, "unknown_model", message, hint))
 }
 
+/// Replaces names that LangChain gave to tools of the namespace by the tools' own.
+pub(super) fn resolve_lc_names(draft: &mut LocatedManifest<AgentDraft>, tools: &BTreeMap<(Namespace, String), Tool>) {
+    let AgentDraft { agent, .. } = &mut draft.value;
+    for used in &mut agent.tools {
+        if tools.contains_key(&(agent.namespace.clone(), used.name.clone())) {
+            continue;
+        }
+        let is_meant = |tool: &&Tool| tool.lc_name.as_ref() == Some(&used.name);
+        let mut here = tools.iter().filter(|((namespace, _), _)| *namespace == agent.namespace).map(|(_, tool)| tool);
+        if let Some(tool) = here.find(is_meant) {
+            used.name.clone_from(&tool.name);
+        }
+    }
+}
+
 /// Every tool of the agent must be declared, be builtin or be one that `may_come`; builtin ones that are not declared
 /// are added to the tools of the namespace.
 pub(super) fn check_tools(

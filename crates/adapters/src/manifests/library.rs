@@ -1,7 +1,7 @@
 //! Everything that is described, by files and by clients.
 //!
-//! The files are read once, when the server starts, and must be in order as they stand. What clients
-//! store is read by the same code whenever something changes, and a registry is built of both. A file
+//! The files are read when the server starts and whenever they are reloaded ([`Library::replace`]), and must be in order
+//! as they stand. What clients store is read by the same code whenever something changes, and a registry is built of both. A file
 //! wins over a stored manifest of the same name, and says that it does. A stored manifest may refer to
 //! what is not there (yet), as in a cluster, but sends a secret only where [`binding`](crate::secret::binding) says, and
 //! calls only what is [`Reachable`].
@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bosun_core::{Binding, Namespace, Tool, tool::BindingKind};
 use bosun_engine::{
@@ -38,28 +39,50 @@ use crate::{
 /// The manifests of a server, and what it takes to put them to use.
 #[derive(Debug)]
 pub struct Library {
-    files: Manifests,
+    files: ArcSwap<Files>,
     builtins: Arc<Builtins>,
     secrets: Arc<Secrets>,
-    /// Where the files send secrets; what clients store may send them there, too.
-    grants: Arc<Grants>,
     /// Kept from one registry to the next, with all that is known of the servers at their other ends.
     connections: Arc<Connections>,
     /// What connects to MCP servers; `None` in a build without it.
     host: Option<Arc<dyn McpHost>>,
 }
 
+/// What the files describe, and what follows from it. Swapped as a whole.
+#[derive(Debug)]
+pub struct Files {
+    manifests: Manifests,
+    /// Where the files send secrets; what clients store may send them there, too.
+    grants: Arc<Grants>,
+}
+
+impl Files {
+    fn new(manifests: Manifests) -> Self {
+        let mut grants = Grants::default();
+        model::add_grants(&manifests.models, &mut grants);
+        http_tool::add_grants(&manifests.tools, &mut grants);
+        mcp_server::add_grants(&manifests.mcp_servers, &mut grants);
+        Self { manifests, grants: Arc::new(grants) }
+    }
+}
+
 impl Library {
     /// `reachable` is what the models and tools that clients store may call.
     #[must_use]
     pub fn new(files: Manifests, secrets: Arc<Secrets>, reachable: Reachable, builtins: Arc<Builtins>) -> Self {
-        let mut grants = Grants::default();
-        model::add_grants(&files.models, &mut grants);
-        http_tool::add_grants(&files.tools, &mut grants);
-        mcp_server::add_grants(&files.mcp_servers, &mut grants);
-        let grants = Arc::new(grants);
         let connections = Arc::new(Connections::new(Arc::new(Pool::new(reachable))));
-        Self { files, builtins, secrets, grants, connections, host: None }
+        Self { files: ArcSwap::from_pointee(Files::new(files)), builtins, secrets, connections, host: None }
+    }
+
+    /// Replaces everything that files describe, and returns what they described before. It is in effect from the next
+    /// registry on.
+    pub fn replace(&self, files: Manifests) -> Arc<Files> {
+        self.files.swap(Arc::new(Files::new(files)))
+    }
+
+    /// Undoes a [`replace`](Self::replace).
+    pub fn restore(&self, files: Arc<Files>) {
+        self.files.store(files);
     }
 
     /// The connections to other servers, which everything that sends requests shares.
@@ -85,36 +108,45 @@ impl Assemble for Library {
         let (mut drafts, report) = (ManifestDrafts::default(), Report::of_client());
         drafts.read_document(&report, &document::of_manifest(manifest), &self.builtins);
         let (warnings, omitted) = (warnings(&report), report.faults_omitted());
+        let grants = Arc::clone(&self.files.load().grants);
         let mut faults: Vec<_> = report.into_faults().into_iter().map(to_manifest_fault).collect();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
-            model.bind(&self.grants);
+            model.bind(&grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
         }
         for ToolDraft { namespace, tool, .. } in drafts.tools.iter().map(|draft| &draft.value) {
             let (secrets, pool) = (&self.secrets, &self.connections.pool);
-            faults.extend(http_tool::check_destination(namespace, tool, secrets, pool, &self.grants).await);
+            faults.extend(http_tool::check_destination(namespace, tool, secrets, pool, &grants).await);
         }
         for mut server in drafts.mcp_servers.into_iter().map(|draft| draft.value.server) {
-            server.bind(&self.grants);
+            server.bind(&grants);
             faults.extend(server.check_destination(&self.secrets, self.pool()).await);
         }
         if faults.is_empty() { Ok(CheckedManifest { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
-        self.assemble_with(self.files.clone(), stored, None)
+        let files = self.files.load();
+        self.assemble_with(files.manifests.clone(), &files.grants, stored, None)
     }
 
     fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry {
         // A reference never leaves its namespace, so nothing else is needed.
-        self.assemble_with(self.files.of_namespace(namespace), stored, Some(namespace))
+        let files = self.files.load();
+        self.assemble_with(files.manifests.of_namespace(namespace), &files.grants, stored, Some(namespace))
     }
 }
 
 impl Library {
     /// Puts what clients have stored, and what MCP servers have announced, beside what files describe. `namespace` is the
     /// only one that is assembled, if any is.
-    fn assemble_with(&self, mut all: Manifests, stored: &[StoredResource], namespace: Option<&Namespace>) -> Registry {
+    fn assemble_with(
+        &self,
+        mut all: Manifests,
+        grants: &Arc<Grants>,
+        stored: &[StoredResource],
+        namespace: Option<&Namespace>,
+    ) -> Registry {
         let described: HashSet<ResourceKey> = all.resources.iter().map(|one| one.manifest.key.clone()).collect();
         let mut hidden: HashSet<&ResourceKey> = HashSet::new();
         let mut drafts = ManifestDrafts::default();
@@ -136,13 +168,13 @@ impl Library {
         for resource in &mut all.resources {
             resource.hides_stored = hidden.contains(&resource.manifest.key);
         }
-        drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(&self.grants));
-        drafts.mcp_servers.iter_mut().for_each(|draft| draft.value.server.bind(&self.grants));
+        drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(grants));
+        drafts.mcp_servers.iter_mut().for_each(|draft| draft.value.server.bind(grants));
         drafts.add_to(&mut all, &self.builtins);
         let servers = std::mem::take(&mut all.mcp_servers);
         let Some(host) = &self.host else {
             all.resources.iter_mut().for_each(lacks_mcp);
-            return all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.grants, &self.connections);
+            return all.build_with(&self.secrets, Arc::clone(&self.builtins), grants, &self.connections);
         };
         host.configure(namespace, servers);
         let mut declared: HashSet<_> =
@@ -155,7 +187,7 @@ impl Library {
             all.resources.push(describe_announced(&announced));
             all.tools.push((announced.namespace, announced.tool));
         }
-        let mut registry = all.build_with(&self.secrets, Arc::clone(&self.builtins), &self.grants, &self.connections);
+        let mut registry = all.build_with(&self.secrets, Arc::clone(&self.builtins), grants, &self.connections);
         registry.set_runner(BindingKind::Mcp, host.runner());
         registry.set_tool_servers(host.tool_servers());
         registry
@@ -268,24 +300,41 @@ fn describe_announced(AnnouncedTool { namespace, server, tool }: &AnnouncedTool)
     }
 }
 
-/// A builtin tool as the manifest that would declare it.
-pub(super) fn describe(tool: &Tool) -> Resource {
+/// A tool as the manifest that would declare it in the default namespace.
+pub(super) fn describe(tool: &Tool, origin: ResourceOrigin) -> Resource {
+    let kind = tool.binding.kind().to_string();
     let mut spec = Map::new();
-    spec.insert("type".into(), "builtin".into());
+    spec.insert("type".into(), kind.as_str().into());
     spec.insert("description".into(), tool.description.as_str().into());
     spec.insert("inputSchema".into(), Value::clone(&tool.parameters));
     spec.insert("annotations".into(), json!(tool.annotations));
-    spec.insert("builtin".into(), json!({"name": tool.name}));
+    if let Some(block) = binding(&tool.binding) {
+        spec.insert(kind, block);
+    }
+    let key = ResourceKey::new(ResourceKind::Tool, Namespace::default(), tool.name.clone());
+    let description = ManifestBody { labels: tool.labels.clone(), spec, ..ManifestBody::default() };
+    let manifest = Manifest { key, description };
     Resource {
-        manifest: Manifest {
-            key: ResourceKey::new(ResourceKind::Tool, Namespace::default(), tool.name.clone()),
-            description: ManifestBody { spec, ..ManifestBody::default() },
-        },
-        origin: ResourceOrigin::Builtin,
-        needs: Vec::new(),
-        not_served: None,
+        needs: reference::needs(&manifest),
+        not_served: reference::not_served(&manifest),
+        manifest,
+        origin,
         faults: Vec::new(),
         hides_stored: false,
+    }
+}
+
+/// How a tool is run, in the field of `spec` that has the name of its type.
+fn binding(binding: &Binding) -> Option<Value> {
+    match binding {
+        Binding::External => None,
+        // ARK's spelling, which the reader of references knows.
+        Binding::Mcp { server, tool } => Some(json!({"mcpServerRef": {"name": server}, "toolName": tool})),
+        other => {
+            let mut written = json!(other);
+            written.as_object_mut()?.shift_remove("kind");
+            Some(written)
+        }
     }
 }
 

@@ -25,7 +25,7 @@ mod tool;
 mod value;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, btree_map},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -54,7 +54,7 @@ use crate::{
 };
 
 pub use config_map::ConfigMap;
-pub use library::Library;
+pub use library::{Files, Library};
 pub use mcp_server::{McpAuthorization, McpCommand, McpEndpoint, McpServerManifest, McpTransport, NO_SSE, PinPolicy};
 pub use model::{ModelManifest, ModelProvider};
 
@@ -83,8 +83,36 @@ pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, F
     review(directories, builtins).0
 }
 
-/// The same, and beside it, whether or not anything is wrong, what is in order and has no effect in this version.
+/// The files that [`load`] reads, scripts of models beside them included.
+#[must_use]
+pub fn find(directories: &[PathBuf]) -> Vec<PathBuf> {
+    files::find(directories, &mut Vec::new())
+}
+
+/// The same with the tools of a collection, which agents of the default namespace may name. A tool that a manifest
+/// declares takes precedence over one of the collection.
+///
+/// # Errors
+/// With everything that is wrong, if anything is.
+pub fn load_with(
+    directories: &[PathBuf],
+    builtins: &Builtins,
+    collection: Vec<CollectedTool>,
+) -> Result<Manifests, Faults> {
+    review_with(directories, builtins, collection).0
+}
+
+/// The same without a collection, and beside it, whether or not anything is wrong, what is in order and has no effect in
+/// this version.
 pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests, Faults>, Vec<Fault>) {
+    review_with(directories, builtins, Vec::new())
+}
+
+fn review_with(
+    directories: &[PathBuf],
+    builtins: &Builtins,
+    collection: Vec<CollectedTool>,
+) -> (Result<Manifests, Faults>, Vec<Fault>) {
     let mut faults = Vec::new();
     let mut parsed = Vec::new();
     for file in files::find(directories, &mut faults) {
@@ -106,7 +134,7 @@ pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests
         return (Err(files::nothing_found(directories)), Vec::new());
     }
 
-    let mut drafts = ManifestDrafts::default();
+    let mut drafts = ManifestDrafts { collection, ..ManifestDrafts::default() };
     for (file, documents) in &parsed {
         for document in documents {
             faults.extend(drafts.read(file, document, builtins));
@@ -114,6 +142,13 @@ pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests
     }
     let notes = drafts.resources.iter().filter_map(note).collect();
     (drafts.resolve(builtins, faults), notes)
+}
+
+/// A tool of the operator that no manifest declares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CollectedTool {
+    pub tool: Tool,
+    pub origin: ResourceOrigin,
 }
 
 /// What was read so far; references are not followed yet.
@@ -128,6 +163,7 @@ struct ManifestDrafts {
     /// Teams, which are only what they refer to.
     referrers: Vec<LocatedManifest<Referrer>>,
     resources: Vec<LocatedManifest<Resource>>,
+    collection: Vec<CollectedTool>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
     scripts: HashMap<PathBuf, Option<Arc<Script>>>,
     /// Documents that are faulty but have a name, so that references to them are not faults as well.
@@ -178,7 +214,19 @@ impl ManifestDrafts {
 
     /// Follows the references between the documents.
     fn resolve(self, builtins: &Builtins, mut faults: Vec<Fault>) -> Result<Manifests, Faults> {
-        let Self { agents, models, tools, memories, config_maps, mcp_servers, referrers, resources, faulty, .. } = self;
+        let Self {
+            agents,
+            models,
+            tools,
+            memories,
+            config_maps,
+            mcp_servers,
+            referrers,
+            resources,
+            collection,
+            faulty,
+            ..
+        } = self;
         let mut agents =
             unique(agents, Document::Agent, |draft| (&draft.agent.namespace, &draft.agent.name), &mut faults);
         let models = unique(models, Document::Model, |draft| (&draft.model.namespace, &draft.model.name), &mut faults);
@@ -203,6 +251,13 @@ impl ManifestDrafts {
         let tools = tools.into_iter().map(|located| located.value);
         let mut tools: BTreeMap<_, _> =
             tools.map(|draft| ((draft.namespace, draft.tool.name.clone()), draft.tool)).collect();
+        let mut collected = Vec::new();
+        for CollectedTool { tool, origin } in collection {
+            if let btree_map::Entry::Vacant(free) = tools.entry((Namespace::default(), tool.name.clone())) {
+                collected.push(library::describe(&tool, origin));
+                free.insert(tool);
+            }
+        }
         let is_faulty = |kind: Document, namespace: &Namespace, name: &str| {
             faulty.contains(&(kind.as_str(), namespace.clone(), name.to_owned()))
         };
@@ -218,6 +273,7 @@ impl ManifestDrafts {
                 })
         };
         for draft in &mut agents {
+            agent::resolve_lc_names(draft, &tools);
             faults.extend(agent::check_model(draft, &models, is_faulty));
             let may_come = |namespace: &Namespace, tool: &str| {
                 is_faulty(Document::Tool, namespace, tool) || is_announced(namespace, tool)
@@ -238,7 +294,7 @@ impl ManifestDrafts {
             memories: memories.into_iter().map(|located| located.value).collect(),
             config_maps: config_maps.into_values().collect(),
             mcp_servers,
-            resources: resources.into_iter().map(|located| located.value).collect(),
+            resources: resources.into_iter().map(|located| located.value).chain(collected).collect(),
         };
         Faults::none_or(faults, manifests)
     }
@@ -298,7 +354,7 @@ impl Manifests {
             registry.add_resource(resource);
         }
         for tool in builtins.tools() {
-            registry.add_builtin_tool(library::describe(&tool));
+            registry.add_builtin_tool(library::describe(&tool, ResourceOrigin::Builtin));
         }
         registry.set_runner(BindingKind::Builtin, builtins);
         let http = HttpRunner::new(Arc::clone(secrets), Arc::clone(grants), Arc::clone(&connections.pool));

@@ -7,6 +7,7 @@
 //! a manifest names.
 
 mod connector;
+mod document;
 mod pool;
 mod resolver;
 pub(crate) mod retry;
@@ -19,6 +20,7 @@ use hyper_util::client::legacy;
 
 use crate::address::NotPublic;
 
+pub use document::{FetchError, RemoteDocument, fetch};
 pub use pool::{Body, Client, Pool};
 
 type BoxError = Box<dyn Error + Send + Sync>;

@@ -42,6 +42,7 @@ mod query;
 mod races;
 mod readme;
 mod recovery;
+mod reload;
 mod resources;
 mod routes;
 mod scripts;

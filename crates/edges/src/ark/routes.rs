@@ -21,6 +21,7 @@ use super::{
             cancel_query, continue_query, create_query, delete_query, deliver_results, get_query, get_result,
             list_queries, put_result, update_query, watch_query,
         },
+        reload::{get_reload, reload},
         server::{get_metrics, health, openapi, ready},
     },
     not_served,
@@ -129,6 +130,7 @@ routes! {
         "/docs/page.css" => get style Nothing;
         "/docs/page.js" => get script Nothing;
         "/v1/namespaces" => get list_namespaces AnyCaller, post create_namespace Everywhere(Manage);
+        "/v1/reload" => get get_reload Everywhere(Manage), post reload Everywhere(Manage);
         "/v1/whoami" => get whoami AnyCaller;
     }
 }

@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bosun_core::{
+    audit::hide_in_urls,
     ceiling::FAULTS_LISTED,
     content::BadContent,
     journal::JournalFault,
@@ -26,7 +27,7 @@ use bosun_engine::{
 };
 use serde_json::{Value, json};
 
-use super::error_echo::Echo;
+use super::error_echo::{Echo, HIDDEN};
 
 /// After how many seconds a client may try again when the server cannot work right now.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
@@ -101,6 +102,7 @@ codes! {
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
     SecretNotAllowed = UNPROCESSABLE_ENTITY "secret_not_allowed",
     AddressNotAllowed = UNPROCESSABLE_ENTITY "address_not_allowed",
+    InvalidConfiguration = UNPROCESSABLE_ENTITY "invalid_configuration",
     // What the request names is not there, or not in the state for it.
     NamespaceNotFound = NOT_FOUND "namespace_not_found",
     QueryNotFound = NOT_FOUND "query_not_found",
@@ -328,6 +330,11 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let (kind, name) = (key.kind.as_str(), clip(&key.name));
             let message = format!("{kind} '{name}' is described by the file `{file}`: change it there");
             ApiError::new(Code::ManagedByFile, message)
+        }
+        ResourceError::ManagedByUrl { key, url } => {
+            let (kind, name) = (key.kind.as_str(), clip(&key.name));
+            let url = hide_in_urls(url, HIDDEN);
+            ApiError::new(Code::ManagedByFile, format!("{kind} '{name}' is described at {url}: change it there"))
         }
         ResourceError::ManagedByServer(key) => {
             let (kind, name) = (key.kind.as_str(), clip(&key.name));

@@ -14,11 +14,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bosun_engine::{
-    Engine,
     metrics::{Counter, Family, FamilyKind, MetricHistogram, MetricsText, SECONDS},
+    reload::ReloadStatus,
 };
 
 use super::error::ApiError;
+use crate::AppState;
 
 /// What this edge adds to the families of the engine.
 pub(crate) const FAMILIES: &[Family] = &[
@@ -33,6 +34,24 @@ pub(crate) const FAMILIES: &[Family] = &[
         FamilyKind::Histogram,
         &["route"],
         "From a request to the head of its answer",
+    ),
+    Family::new(
+        "bosun_reloads_total",
+        FamilyKind::Counter,
+        &["outcome"],
+        "Reloads of manifests and tools, the start included: success, or failure if a source was faulty",
+    ),
+    Family::new(
+        "bosun_reload_faults",
+        FamilyKind::Gauge,
+        &[],
+        "Faults that the last reload found; above 0, not everything that was written is in effect",
+    ),
+    Family::new(
+        "bosun_registry_generation",
+        FamilyKind::Gauge,
+        &[],
+        "How often agents, models and tools were replaced since the start",
     ),
 ];
 
@@ -102,9 +121,15 @@ impl Requests {
 }
 
 /// All figures of the server, as an answer.
-pub(crate) async fn answer(engine: &Engine, requests: &Requests) -> Result<Response, ApiError> {
+pub(crate) async fn answer(app: &AppState) -> Result<Response, ApiError> {
     let mut text = MetricsText::default();
-    engine.write_metrics(&mut text).await?;
-    requests.write(&mut text);
+    app.engine.write_metrics(&mut text).await?;
+    app.requests.write(&mut text);
+    let ReloadStatus { faults, succeeded, failed, .. } = app.reload.status();
+    let mut family = text.family(FAMILIES, "bosun_reloads_total");
+    family.count(&["success"], succeeded);
+    family.count(&["failure"], failed);
+    text.family(FAMILIES, "bosun_reload_faults").count(&[], faults.len() as u64);
+    text.family(FAMILIES, "bosun_registry_generation").count(&[], app.engine.registry().generation());
     Ok(([(header::CONTENT_TYPE, TEXT)], text.finish()).into_response())
 }

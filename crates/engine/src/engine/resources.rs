@@ -311,6 +311,7 @@ fn changeable(registry: &Registry, key: &ResourceKey) -> Result<(Arc<Resource>, 
     match &resource.origin {
         ResourceOrigin::Stored { generation, created_at, .. } => Ok((Arc::clone(&resource), *generation, *created_at)),
         ResourceOrigin::File(file) => Err(ResourceError::ManagedByFile { key: key.clone(), file: file.clone() }),
+        ResourceOrigin::Url(url) => Err(ResourceError::ManagedByUrl { key: key.clone(), url: url.clone() }),
         ResourceOrigin::Builtin => Err(ResourceError::ManagedByServer(key.clone())),
         ResourceOrigin::Announced { server } => {
             Err(ResourceError::ManagedByMcpServer { key: key.clone(), server: server.clone() })

@@ -180,7 +180,8 @@ async fn a_stored_model_calls_what_is_public_and_a_file_whatever_it_says() {
     {
         assert_eq!(check(url).await, ["address_not_allowed"], "{url}");
     }
-    let own = library.files.models.iter().filter_map(|model| model.provider.config());
+    let files = library.files.load();
+    let own = files.manifests.models.iter().filter_map(|model| model.provider.config());
     assert!(
         own.clone().count() > 0 && own.clone().all(|config| config.reach == SecretReach::File),
         "files are trusted"

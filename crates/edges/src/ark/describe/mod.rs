@@ -280,7 +280,7 @@ pub(crate) fn document() -> Value {
         }
     }
     paths.entry("/metrics".into()).or_default().insert("get".into(), metrics_operation());
-    for operation in resources::ON_NAMESPACES {
+    for operation in resources::OF_THE_SERVER {
         let mut described = describe(operation, false, &mut generator);
         if let Some(parameters) = described["parameters"].as_array_mut() {
             parameters.clear();
@@ -341,7 +341,11 @@ fn describe_of_server(route: &RouteEntry, generator: &mut SchemaGenerator) -> Op
 /// What the table of routes says that an operation needs.
 fn needed_right(operation: &Operation) -> Option<Right> {
     let is_it = |route: &&RouteEntry| route.path == operation.path && route.method == operation.method;
-    RESOURCES.iter().find(is_it).map(|route| route.needs).and_then(Needs::right)
+    let of_server = |route: &&RouteEntry| {
+        route.path.strip_prefix("/v1") == Some(operation.path) && route.method == operation.method
+    };
+    let route = RESOURCES.iter().find(is_it).or_else(|| SERVER.iter().find(of_server));
+    route.map(|route| route.needs).and_then(Needs::right)
 }
 
 /// Any of these will do; a server without authentication asks for none.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
-        handlers::{capabilities, events, mcp_servers, namespaces},
+        handlers::{capabilities, events, mcp_servers, namespaces, reload},
         params::name_schema,
         resource::{
             self, body, raw,
@@ -159,7 +159,7 @@ operations! {
 }
 
 /// Paths that are in no namespace.
-pub(super) const ON_NAMESPACES: &[Operation] = &[
+pub(super) const OF_THE_SERVER: &[Operation] = &[
     Operation {
         method: "get",
         path: "/namespaces",
@@ -179,6 +179,26 @@ pub(super) const ON_NAMESPACES: &[Operation] = &[
         body: DescribedBody::Required(new_namespace),
         answer: DescribedAnswer::Json(schema::<namespaces::ListedNamespace>),
         errors: &[Code::ResourceExists],
+    },
+    Operation {
+        method: "get",
+        path: "/reload",
+        id: "getReload",
+        summary: "How the last reload of the configuration went",
+        parameters: declared::<()>,
+        body: DescribedBody::None,
+        answer: DescribedAnswer::Json(schema::<reload::Reload>),
+        errors: &[],
+    },
+    Operation {
+        method: "post",
+        path: "/reload",
+        id: "reload",
+        summary: "Read the files and URLs of the configuration again, at once",
+        parameters: declared::<()>,
+        body: DescribedBody::None,
+        answer: DescribedAnswer::Json(schema::<reload::Reload>),
+        errors: &[Code::InvalidConfiguration],
     },
 ];
 

@@ -8,4 +8,5 @@ pub(crate) mod mcp_servers;
 pub(crate) mod model_query;
 pub(crate) mod namespaces;
 pub(crate) mod queries;
+pub(crate) mod reload;
 pub(crate) mod server;

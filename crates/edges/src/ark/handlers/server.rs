@@ -52,5 +52,5 @@ pub(crate) async fn ready(State(app): State<AppState>) -> (StatusCode, Json<wire
 
 /// `GET /metrics`
 pub(crate) async fn get_metrics(State(app): State<AppState>) -> Result<Response, ApiError> {
-    metrics::answer(&app.engine, &app.requests).await
+    metrics::answer(&app).await
 }

@@ -153,7 +153,11 @@ fn page<T>(registry: &Registry, kind: ResourceKind, namespace: &Namespace, pagin
 
 fn find(registry: &Registry, kind: ResourceKind, path: &ResourcePath) -> Result<Arc<Resource>, ApiError> {
     let ResourcePath { namespace, name } = path;
-    let found = registry.resource(kind, namespace, name);
+    let by_lc_name = || {
+        let tool = registry.tool(namespace, name).filter(|_| kind == ResourceKind::Tool)?;
+        registry.resource(kind, namespace, &tool.name)
+    };
+    let found = registry.resource(kind, namespace, name).or_else(by_lc_name);
     found.ok_or_else(|| {
         let key = ResourceKey::new(kind, namespace.clone(), name.as_str());
         bosun_engine::EngineError::from(ResourceError::NotFound(key)).into()

@@ -240,7 +240,10 @@ fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
     };
     let (generation, creation_timestamp) = match &resource.origin {
         ResourceOrigin::Stored { generation, created_at, .. } => (Some(*generation), Some(created_at.to_rfc3339())),
-        ResourceOrigin::File(_) | ResourceOrigin::Builtin | ResourceOrigin::Announced { .. } => (None, None),
+        ResourceOrigin::File(_)
+        | ResourceOrigin::Url(_)
+        | ResourceOrigin::Builtin
+        | ResourceOrigin::Announced { .. } => (None, None),
     };
     wire::Raw {
         api_version: key.kind.api_version(),

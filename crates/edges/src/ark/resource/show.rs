@@ -75,6 +75,7 @@ fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
     }
     let (managed_by, generation, created_at) = match &resource.origin {
         ResourceOrigin::File(_) => ("file", None, None),
+        ResourceOrigin::Url(_) => ("url", None, None),
         ResourceOrigin::Builtin => ("server", None, None),
         ResourceOrigin::Announced { .. } => ("mcp-server", None, None),
         ResourceOrigin::Stored { generation, created_at, .. } => {
@@ -188,10 +189,49 @@ pub(crate) fn model(registry: &Registry, resource: &Resource, warnings: Vec<Stri
 }
 
 pub(crate) fn listed_tool(registry: &Registry, resource: &Resource) -> wire::ListedTool {
+    let key = &resource.manifest.key;
+    let availability = resource.availability(registry);
+    let kind = text(&resource.manifest.description.spec, "type");
+    let tool = registry.tool(&key.namespace, &key.name).filter(|tool| tool.name == key.name);
+    let (source, location) = match &resource.origin {
+        // The path of the file is not for clients.
+        ResourceOrigin::File(file) => {
+            (wire::ToolSource::File, file.file_name().map(|name| name.to_string_lossy().into_owned()))
+        }
+        ResourceOrigin::Url(url) => (wire::ToolSource::Url, Some(url.clone())),
+        ResourceOrigin::Stored { .. } => (wire::ToolSource::Stored, None),
+        ResourceOrigin::Builtin => (wire::ToolSource::Builtin, None),
+        ResourceOrigin::Announced { server } => (wire::ToolSource::Server, Some(server.clone())),
+    };
+    let (state, reason) = tool_state(registry, tool, &availability);
     wire::ListedTool {
-        listed: listed(resource, &resource.availability(registry)),
-        kind: text(&resource.manifest.description.spec, "type"),
+        listed: listed(resource, &availability),
+        binding: tool.map(|tool| tool.binding.kind().to_string()).or_else(|| kind.clone()),
+        kind,
         labels: resource.manifest.description.labels.clone(),
+        lc_name: tool.and_then(|tool| tool.lc_name.clone()),
+        category: tool.and_then(|tool| tool.category.clone()),
+        source,
+        location,
+        state,
+        reason,
+        registry_generation: registry.generation(),
+    }
+}
+
+fn tool_state(
+    registry: &Registry,
+    tool: Option<&bosun_core::Tool>,
+    availability: &Availability,
+) -> (wire::ToolState, Option<String>) {
+    if let Some(tool) = tool.filter(|tool| !tool.is_external() && registry.runner(tool.binding.kind()).is_none()) {
+        let reason = format!("this server does not run tools of type `{}`", tool.binding.kind());
+        return (wire::ToolState::NoRunner, Some(reason));
+    }
+    match availability {
+        Availability { is_available: true, .. } => (wire::ToolState::Ready, None),
+        Availability { reason: "Quarantined", message, .. } => (wire::ToolState::Quarantined, Some(message.clone())),
+        Availability { message, .. } => (wire::ToolState::Unavailable, Some(message.clone())),
     }
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct Identity {
     pub(super) namespace: String,
     pub(super) labels: Texts,
     pub(super) annotations: Texts,
-    /// `file`, `api`, `server` for what ships with it, or `mcp-server` for a tool that one has announced. Only what is of
-    /// the `api` can be changed.
+    /// `file`, `url`, `api`, `server` for what ships with it, or `mcp-server` for a tool that one has announced. Only what
+    /// is of the `api` can be changed.
     pub(super) managed_by: &'static str,
     /// How often it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,7 +118,7 @@ pub(crate) struct Model {
     pub(super) resolved_address: Option<String>,
 }
 
-/// A tool in a list.
+/// A tool in a list: ARK's fields, then ours.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedTool {
     #[serde(flatten)]
@@ -126,6 +126,52 @@ pub(crate) struct ListedTool {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) labels: Texts,
+    /// The name that LangChain gave it, under which it is found, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lc_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) category: Option<String>,
+    pub(super) source: ToolSource,
+    /// The name of its file, its URL, or its server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) location: Option<String>,
+    /// What runs it: `builtin`, `http`, `mcp`, …, or `external` for the client.
+    pub(super) binding: Option<String>,
+    pub(super) state: ToolState,
+    /// Why it is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// The generation of the registry that the list was read from.
+    pub(super) registry_generation: u64,
+}
+
+/// Where a tool comes from.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolSource {
+    /// A manifest, or a file of `--tools`.
+    File,
+    /// A client.
+    Stored,
+    /// A URL of `--tools`.
+    Url,
+    /// An MCP server that has announced it.
+    Server,
+    /// The program itself.
+    Builtin,
+}
+
+/// Whether a call of a tool can succeed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolState {
+    Ready,
+    /// Nothing in this server runs tools of its type.
+    NoRunner,
+    /// Its server has changed it, and the change is not approved yet.
+    Quarantined,
+    /// It is invalid, or something that it needs does not exist.
+    Unavailable,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
