@@ -198,9 +198,9 @@ spec:
 ";
 
 /// All faults of the manifests, with instructions if there are no manifests at all.
-struct Unusable<'a> {
-    faults: bosun_reading::Faults,
-    directories: &'a [PathBuf],
+pub(crate) struct Unusable<'a> {
+    pub(crate) faults: bosun_reading::Faults,
+    pub(crate) directories: &'a [PathBuf],
 }
 
 impl fmt::Display for Unusable<'_> {

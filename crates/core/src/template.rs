@@ -92,6 +92,14 @@ impl Template {
     /// # Errors
     /// With the position of the first part that is not of the form `{{.name}}`.
     pub fn parse(text: &str) -> Result<Self, BadTemplate> {
+        Self::parse_names(text, is_name)
+    }
+
+    /// The same for other names: those that `is_name` accepts.
+    ///
+    /// # Errors
+    /// With the position of the first part that is not of the form `{{.name}}`.
+    pub fn parse_names(text: &str, is_name: impl Fn(&str) -> bool) -> Result<Self, BadTemplate> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(start) = rest.find(OPEN) {

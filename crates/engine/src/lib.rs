@@ -48,3 +48,4 @@ pub use registry::{Agent, Registry};
 pub use runner::Runner;
 pub use store::{Store, StoreError};
 pub use submission::{Input, Submission};
+pub use turns::TERMINATE;

@@ -14,7 +14,7 @@ use bosun_core::{
     Namespace, Tool,
     query::AskedLimits,
     template::{BadTemplate, MissingValues, RenderError, Template},
-    tool::BindingKind,
+    tool::{BindingKind, preset::Preset},
 };
 
 use serde_json::Value;
@@ -112,12 +112,30 @@ impl Agent {
 }
 
 /// One tool of an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentTool {
-    /// The tool's name in the catalogue of the namespace.
+    /// The name that the agent's model sees. Without `partial`, it is also that of the tool.
     pub name: String,
     /// Shown to this agent's model instead of the tool's own description.
     pub description: Option<String>,
+    /// Set if the agent sets parameters of the tool itself.
+    pub partial: Option<PartialTool>,
+}
+
+/// A tool, and the parameters of it that an agent sets: ARK's `partial`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialTool {
+    /// The tool's name in the catalogue of the namespace.
+    pub tool: String,
+    pub parameters: Vec<Preset>,
+}
+
+impl AgentTool {
+    /// The tool's name in the catalogue of the namespace.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        self.partial.as_ref().map_or(&self.name, |partial| &partial.tool)
+    }
 }
 
 /// A store of conversations, as its manifest describes it.
@@ -396,16 +414,20 @@ impl Registry {
             if selected.is_some_and(|names| !names.contains(&entry.name)) {
                 continue;
             }
-            match self.tool(namespace, &entry.name) {
+            match self.tool(namespace, entry.tool()) {
                 Some(tool) => {
                     let mut tool = tool.clone();
                     if let Some(description) = &entry.description {
                         tool.description.clone_from(description);
                     }
+                    if let Some(partial) = &entry.partial {
+                        tool.name.clone_from(&entry.name);
+                        tool.preset(&partial.parameters);
+                    }
                     tools.push(tool);
                 }
-                None if selected.is_none() && self.server_of(namespace, &entry.name).is_some() => {}
-                None => missing.push(self.absent(namespace, &entry.name)),
+                None if selected.is_none() && self.server_of(namespace, entry.tool()).is_some() => {}
+                None => missing.push(self.absent(namespace, entry.tool())),
             }
         }
         if missing.is_empty() {

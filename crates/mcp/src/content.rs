@@ -1,10 +1,15 @@
 //! The result of a tool, from MCP's content blocks to an outcome.
 //!
-//! One text is a text; structured content is itself; everything else is the list of its blocks. Binary data is
-//! replaced by a mark with its type and size, and nothing is left out silently.
+//! One text is a text; structured content is itself; everything else is kept as the blocks that were sent, which the
+//! core renders for models as far as their APIs accept them. Nothing is left out.
 
-use bosun_core::{Outcome, machine::outcome_code, schema::Schema};
-use serde_json::{Map, Value, json};
+use bosun_core::{
+    Outcome,
+    content::{Blocks, Content},
+    machine::outcome_code,
+    schema::Schema,
+};
+use serde_json::Value;
 
 use crate::{definition::clip, redact::Redactor};
 
@@ -59,22 +64,21 @@ impl ToolResult {
             clip(&mut message, LONGEST_MESSAGE);
             return Outcome::failure(outcome_code::TOOL_FAILED, message);
         }
-        let mut value = self.into_value();
-        redactor.scrub(&mut value);
-        Outcome::success(value)
+        Outcome::Success { content: self.into_content(redactor) }
     }
 
-    fn into_value(self) -> Value {
-        let Self { content, structured, .. } = self;
+    fn into_content(self, redactor: &Redactor) -> Content {
+        let Self { mut content, mut structured, .. } = self;
+        content.iter_mut().chain(structured.as_mut()).for_each(|value| redactor.scrub(value));
         let is_text = |block: &Value| text(block).is_some();
         match structured {
             // The text beside it is the same once more, for older clients.
-            Some(structured) if content.iter().all(is_text) => structured,
-            Some(structured) => json!({"structuredContent": structured, "content": blocks(content)}),
+            Some(structured) if content.iter().all(is_text) => Content::Inline(structured),
+            Some(structured) => Content::Blocks(Blocks::new(content, Some(structured))),
             None => match &content[..] {
-                [] => Value::from(""),
-                [only] if is_text(only) => Value::from(text(only).unwrap_or_default()),
-                _ => Value::Array(blocks(content)),
+                [] => Content::Inline(Value::from("")),
+                [only] if is_text(only) => Content::Inline(Value::from(text(only).unwrap_or_default())),
+                _ => Content::Blocks(Blocks::new(content, None)),
             },
         }
     }
@@ -87,70 +91,50 @@ fn text(block: &Value) -> Option<&str> {
     block.get("text").and_then(Value::as_str)
 }
 
-fn blocks(content: Vec<Value>) -> Vec<Value> {
-    content.into_iter().map(block).collect()
-}
-
-/// One block as it is kept: the only place that knows MCP's types of content.
-fn block(mut block: Value) -> Value {
-    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    match (kind.as_str(), &mut block) {
-        ("image" | "audio", Value::Object(members)) => mark(members, "data"),
-        ("resource", Value::Object(members)) => {
-            if let Some(Value::Object(resource)) = members.get_mut("resource") {
-                mark(resource, "blob");
-            }
-        }
-        _ => {}
-    }
-    block
-}
-
-/// Replaces base64 by a mark that says what it was.
-fn mark(members: &mut Map<String, Value>, field: &str) {
-    let media_type = members.get("mimeType").and_then(Value::as_str).unwrap_or("application/octet-stream").to_owned();
-    if let Some(Value::String(data)) = members.get_mut(field) {
-        let digits = data.trim_end_matches('=').len();
-        *data = format!("[{media_type}, {} bytes, not shown]", digits * 3 / 4);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
-    fn check(result: Value, expect: Value) {
+    fn check(result: Value, expect: Content) {
         let outcome = ToolResult::read(result).unwrap().into_outcome(None, &Redactor::default());
-        assert_eq!(outcome, Outcome::success(expect));
+        assert_eq!(outcome, Outcome::Success { content: expect });
     }
 
     #[test]
     fn a_result_keeps_what_it_is() {
-        check(json!({"content": [{"type": "text", "text": "ok"}]}), json!("ok"));
-        check(json!({"content": []}), json!(""));
-        check(json!({"content": {"type": "text", "text": "not a list"}}), json!("not a list"));
-        let two = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-        check(json!({"content": two}), two);
-        let link = json!([{"type": "resource_link", "uri": "file:///a", "name": "a"}]);
-        check(json!({"content": link}), link);
-        let unknown = json!([{"type": "hologram", "data": "x"}]);
-        check(json!({"content": unknown}), unknown);
-        check(json!({"content": [{"type": "text", "text": "{}"}], "structuredContent": {"a": 1}}), json!({"a": 1}));
-        check(json!({"structuredContent": null}), Value::Null);
+        let inline = |value: Value| Content::Inline(value);
+        check(json!({"content": [{"type": "text", "text": "ok"}]}), inline(json!("ok")));
+        check(json!({"content": []}), inline(json!("")));
+        check(json!({"content": {"type": "text", "text": "not a list"}}), inline(json!("not a list")));
         check(
-            json!({"content": [{"type": "image", "data": "QUJD", "mimeType": "image/png"}], "structuredContent": [1]}),
-            json!({"structuredContent": [1],
-                   "content": [{"type": "image", "data": "[image/png, 3 bytes, not shown]", "mimeType": "image/png"}]}),
+            json!({"content": [{"type": "text", "text": "{}"}], "structuredContent": {"a": 1}}),
+            inline(json!({"a": 1})),
         );
-        check(
-            json!({"content": [{"type": "resource", "resource": {"uri": "a", "blob": "QUI="}}]}),
-            json!([{"type": "resource", "resource": {"uri": "a", "blob": "[application/octet-stream, 2 bytes, not shown]"}}]),
-        );
-        let embedded = json!([{"type": "resource", "resource": {"uri": "a", "text": "words"}}]);
-        check(json!({"content": embedded}), embedded);
+        check(json!({"structuredContent": null}), inline(Value::Null));
+        for block in [
+            json!({"type": "image", "data": "QUJD", "mimeType": "image/png"}),
+            json!({"type": "resource_link", "uri": "file:///a", "name": "a"}),
+            json!({"type": "resource", "resource": {"uri": "a", "blob": "QUI="}}),
+            json!({"type": "hologram", "voxels": 7}),
+        ] {
+            let content = vec![json!({"type": "text", "text": "a"}), block];
+            check(json!({"content": content}), Content::Blocks(Blocks::new(content.clone(), None)));
+            let both = Blocks::new(content.clone(), Some(json!([1])));
+            check(json!({"content": content, "structuredContent": [1]}), Content::Blocks(both));
+        }
+    }
+
+    #[test]
+    fn a_secret_is_removed_from_every_block() {
+        let redactor = Redactor::new([bosun_adapters::secret::Secret::new("cnry-of-block".into())]);
+        let content = json!([{"type": "text", "text": "cnry-of-block"}, {"type": "text", "text": "b"}]);
+        let outcome = ToolResult::read(json!({"content": content})).unwrap().into_outcome(None, &redactor);
+        assert!(!format!("{outcome:?}").contains("cnry"), "{outcome:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bosun_adapters::{
-    manifests::{McpServerManifest, McpTransport, NO_SSE},
+    manifests::{McpEndpoint, McpServerManifest, McpTransport, NO_SSE},
     outbound::Pool,
     secret::{SecretSource, Secrets},
 };
@@ -147,7 +147,7 @@ impl Session {
             McpTransport::Http(endpoint) => {
                 let (pool, secrets) = (Arc::clone(&means.pool), Arc::clone(&means.secrets));
                 let redactor = Arc::clone(&connecting.redactor);
-                let client = HttpClient::new(Arc::clone(server), endpoint.clone(), pool, secrets, redactor);
+                let client = HttpClient::new(Arc::clone(server), McpEndpoint::clone(endpoint), pool, secrets, redactor);
                 // The client resolves the address for each request, since it may be a secret.
                 let config = StreamableHttpClientTransportConfig::with_uri("mcp:");
                 connecting.serve(StreamableHttpClientTransport::with_client(client, config)).await?

@@ -71,6 +71,12 @@ pub const AGENT_TOOL: FieldTable = &[
     }),
     Field::new("name", text_schema),
     Field::new("description", text_schema),
+    Field::new("partial", || object_schema(PARTIAL, &["name"])),
+];
+/// A tool, and the parameters of it that the agent sets.
+pub const PARTIAL: FieldTable = &[
+    Field::new("name", text_schema),
+    Field::new("parameters", || list_schema(object_schema(NAMED_SOURCE, &["name"]))),
 ];
 pub const PARAMETER: FieldTable = &[
     Field::new("name", || json!({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})),

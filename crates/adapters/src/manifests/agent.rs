@@ -7,7 +7,10 @@ use bosun_core::{
     query::{AskedLimits, LimitFault},
     schema,
 };
-use bosun_engine::{Agent, registry::AgentTool};
+use bosun_engine::{
+    Agent,
+    registry::{AgentTool, PartialTool},
+};
 use bosun_reading::{Data, Fault, Fields, SourcePlace, spec};
 use serde_json::Value;
 
@@ -38,6 +41,8 @@ struct ToolReference {
     /// Whether the agent may mean a builtin tool that no manifest declares.
     is_builtin: bool,
     place: SourcePlace,
+    /// The parameters that the agent sets, if it sets any.
+    presets: Vec<ParameterDraft>,
 }
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<AgentDraft>> {
@@ -114,7 +119,8 @@ fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
         fields.required_text("name", "the name of the tool")
     };
     let description = fields.text("description").map(|text| text.value.to_owned());
-    fields.unserved(&["functions", "partial", "approval"], "leave it out");
+    let partial = fields.fields("partial").map(|partial| read_partial(&partial.with_table(spec::PARTIAL)));
+    fields.unserved(&["functions", "approval"], "leave it out");
     fields.unserved(&["labelSelector"], "tools are found by `name`; list them one by one");
     fields.finish();
     let (kind, name) = (kind?, name?);
@@ -124,7 +130,17 @@ fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
         fields.fault(kind.place, "unsupported_kind", message, KNOWN);
         return None;
     }
-    Some((AgentTool { name: name.value.to_owned(), description }, ToolReference { is_builtin, place: name.place }))
+    let (partial, presets) = partial.unzip();
+    let tool = AgentTool { name: name.value.to_owned(), description, partial: partial.flatten() };
+    Some((tool, ToolReference { is_builtin, place: name.place, presets: presets.unwrap_or_default() }))
+}
+
+/// The tool whose parameters the agent sets, and the parameters, which are looked up when all manifests are there.
+fn read_partial(fields: &Fields<'_>) -> (Option<PartialTool>, Vec<ParameterDraft>) {
+    let name = fields.required_text("name", "the name of the tool whose parameters are set");
+    let presets = parameter::read_presets(fields);
+    fields.finish();
+    (name.map(|name| PartialTool { tool: name.value.to_owned(), parameters: Vec::new() }), presets)
 }
 
 fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {
@@ -209,22 +225,23 @@ pub(super) fn check_tools(
     let agent = &draft.value.agent;
     let mut faults = Vec::new();
     for (tool, reference) in agent.tools.iter().zip(&draft.value.tools) {
-        let key = (agent.namespace.clone(), tool.name.clone());
-        if tools.contains_key(&key) || may_come(&agent.namespace, &tool.name) {
+        let name = tool.tool();
+        let key = (agent.namespace.clone(), name.to_owned());
+        if tools.contains_key(&key) || may_come(&agent.namespace, name) {
             continue;
         }
-        let hint = match (builtins.tool(&tool.name), reference.is_builtin) {
+        let hint = match (builtins.tool(name), reference.is_builtin) {
             (Some(definition), true) => {
                 tools.insert(key, definition);
                 continue;
             }
-            (Some(_), false) => format!("for the builtin tool `{}` write `type: builtin`", tool.name),
+            (Some(_), false) => format!("for the builtin tool `{name}` write `type: builtin`"),
             (None, true) => format!("builtin are {}", builtins.names()),
-            (None, false) => format!("add a Tool manifest with the name `{}`", tool.name),
+            (None, false) => format!("add a Tool manifest with the name `{name}`"),
         };
         let message = format!(
-            "Agent `{}` uses tool `{}`, which does not exist in namespace `{}`",
-            agent.name, tool.name, agent.namespace
+            "Agent `{}` uses tool `{name}`, which does not exist in namespace `{}`",
+            agent.name, agent.namespace
         );
         faults.push(fault(draft, reference.place, "unknown_tool", message, hint));
     }
@@ -236,9 +253,15 @@ pub(super) fn resolve_parameters(
     draft: &mut LocatedManifest<AgentDraft>,
     config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
 ) -> Vec<Fault> {
-    let AgentDraft { agent, parameters, .. } = &mut draft.value;
-    let (resolved, unresolved) = parameter::resolve(parameters, &agent.namespace, config_maps);
+    let AgentDraft { agent, parameters, tools, .. } = &mut draft.value;
+    let (resolved, mut unresolved) = parameter::resolve(parameters, &agent.namespace, config_maps);
     agent.parameters = resolved;
+    for (tool, reference) in agent.tools.iter_mut().zip(tools) {
+        let Some(partial) = &mut tool.partial else { continue };
+        let (presets, more) = parameter::resolve_presets(&reference.presets, &agent.namespace, config_maps);
+        partial.parameters = presets;
+        unresolved.extend(more);
+    }
     let hint = "add a ConfigMap manifest with this key, or mark the reference `optional: true`";
     let unresolved = unresolved.into_iter();
     unresolved.map(|one| fault(draft, one.place, "unknown_config_map", one.message, hint.to_owned())).collect()

@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use bosun_core::{Binding, Namespace, Tool, tool::BindingKind};
 use bosun_engine::{
     Registry,
+    registry::AgentTool,
     resource::{
         Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
         ResourceKind, ResourceOrigin, StoredResource,
@@ -223,9 +224,9 @@ impl ManifestDrafts {
             // A parameter without a value is told when the agent is asked something, and by its availability.
             agent::resolve_parameters(&mut draft, &config_maps);
             let agent = draft.value.agent;
-            for used in agent.tools.iter().map(|tool| &tool.name) {
+            for used in agent.tools.iter().map(AgentTool::tool) {
                 // Whatever type the agent gives it: ARK looks tools up by their names.
-                if declared.insert((agent.namespace.clone(), used.clone())) {
+                if declared.insert((agent.namespace.clone(), used.to_owned())) {
                     all.tools.extend(builtins.tool(used).map(|tool| (agent.namespace.clone(), tool)));
                 }
             }

@@ -65,7 +65,7 @@ pub struct McpServerManifest {
 /// How to reach an MCP server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum McpTransport {
-    Http(McpEndpoint),
+    Http(Box<McpEndpoint>),
     Stdio(McpCommand),
     /// The transport of 2024, which is not served.
     Sse,
@@ -269,7 +269,7 @@ fn http(spec: &Fields<'_>) -> Option<McpTransport> {
         spec.fault_of("headers", "bad_value", format!("`{name}` {problem}"), "leave it out");
     }
     let authorization = authorization(spec);
-    Some(McpTransport::Http(McpEndpoint { address: address?, headers, authorization }))
+    Some(McpTransport::Http(Box::new(McpEndpoint { address: address?, headers, authorization })))
 }
 
 fn address(spec: &Fields<'_>) -> Option<SecretSource> {

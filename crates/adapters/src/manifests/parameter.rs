@@ -10,7 +10,10 @@ use bosun_core::{
     Namespace,
     ceiling::PARAMETERS_BYTES,
     template::{self, Template},
-    tool::{ConfigRef, ValueSource},
+    tool::{
+        ConfigRef, ValueSource,
+        preset::{self, Preset, PresetValue},
+    },
 };
 use bosun_engine::registry::{PromptParameter, PromptValue};
 use bosun_reading::{Fields, SourcePlace, Text, spec, value_source};
@@ -74,6 +77,61 @@ fn check_prompt(spec: &Fields<'_>, prompt: Text<'_>, names: &[&str]) {
         let message = format!("the prompt has `{{{{.{name}}}}}`, and there is no parameter `{name}`");
         spec.fault(prompt.place, "unknown_parameter", message, "add it to `spec.parameters`");
     }
+}
+
+/// The parameters of a tool that an agent sets: texts with parameters of the query, or references to either of those.
+pub(super) fn read_presets(partial: &Fields<'_>) -> Vec<ParameterDraft> {
+    let mut drafts: Vec<ParameterDraft> = Vec::new();
+    for fields in partial.entries("parameters") {
+        let fields = fields.with_table(spec::NAMED_SOURCE);
+        let name = fields.required_text("name", "the name of a parameter of the tool");
+        let value = value_source(&fields);
+        fields.finish();
+        let (Some(name), Some((value, place))) = (name, value) else { continue };
+        let name = name.value.to_owned();
+        if drafts.iter().any(|earlier| earlier.name == name) {
+            partial.fault(place, "bad_value", format!("parameter `{name}` appears twice"), "");
+            continue;
+        }
+        match &value {
+            ValueSource::SecretKeyRef(_) => {
+                let message = format!("parameter `{name}` of the tool is a secret");
+                let hint = "arguments are kept in the journal; secrets belong in the headers of the tool";
+                partial.fault(place, "unsupported_field", message, hint);
+                continue;
+            }
+            ValueSource::Literal(text) => {
+                if let Err(bad) = preset::parse_template(text) {
+                    let message = format!("the value of `{name}` is not a template: {bad} of it");
+                    partial.fault(place, "bad_template", message, "its only form is `{{ .Query.name }}`");
+                    continue;
+                }
+            }
+            ValueSource::ConfigMapKeyRef(_) | ValueSource::QueryParameterRef { .. } => {}
+        }
+        drafts.push(ParameterDraft { name, value, place });
+    }
+    drafts
+}
+
+/// The same, with the entries of config maps looked up.
+pub(super) fn resolve_presets(
+    drafts: &[ParameterDraft],
+    namespace: &Namespace,
+    config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
+) -> (Vec<Preset>, Vec<Unresolved>) {
+    let (resolved, unresolved) = resolve(drafts, namespace, config_maps);
+    let is_template =
+        |name: &str| drafts.iter().any(|draft| draft.name == name && matches!(draft.value, ValueSource::Literal(_)));
+    let preset = |PromptParameter { name, value }| {
+        let value = match value {
+            PromptValue::OfQuery(name) => PresetValue::QueryParameter(name),
+            PromptValue::Literal(text) if is_template(&name) => PresetValue::Template(text),
+            PromptValue::Literal(text) => PresetValue::Text(text),
+        };
+        Preset { name, value, schema: None }
+    };
+    (resolved.into_iter().map(preset).collect(), unresolved)
 }
 
 /// Why a parameter has no value.

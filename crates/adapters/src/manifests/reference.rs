@@ -73,16 +73,15 @@ fn code(kind: Document) -> &'static str {
 /// What a resource needs to be of use, read from its manifest.
 pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
     let spec = Value::Object(manifest.description.spec.clone());
-    let texts = |list: &str, field: &str| -> Vec<String> {
-        let entries = spec[list].as_array().into_iter().flatten();
-        entries.filter_map(|entry| entry[field].as_str()).map(str::to_owned).collect()
-    };
     let named = |path: &str| spec.pointer(path).and_then(Value::as_str).map(str::to_owned);
     match manifest.key.kind {
         Document::Agent => {
             let model = named("/modelRef/name").unwrap_or_else(|| super::agent::DEFAULT_MODEL.to_owned());
-            let tools = texts("tools", "name").into_iter().map(|name| (Document::Tool, name));
-            let parameters = spec["parameters"].as_array().into_iter().flatten();
+            let entries = || spec["tools"].as_array().into_iter().flatten();
+            let tools = entries().filter_map(|tool| tool.pointer("/partial/name").unwrap_or(&tool["name"]).as_str());
+            let tools = tools.map(|name| (Document::Tool, name.to_owned()));
+            let presets = entries().filter_map(|tool| tool.pointer("/partial/parameters")?.as_array()).flatten();
+            let parameters = spec["parameters"].as_array().into_iter().flatten().chain(presets);
             let settings = parameters
                 .filter_map(|parameter| parameter.pointer("/valueFrom/configMapKeyRef")?.get("name")?.as_str())
                 .map(|name| (Document::ConfigMap, name.to_owned()));

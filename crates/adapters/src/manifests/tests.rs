@@ -60,6 +60,7 @@ fn agents_are_read_as_they_are_written() {
     let tool = |name: &str, description: Option<&str>| AgentTool {
         name: name.into(),
         description: description.map(str::to_owned),
+        partial: None,
     };
     assert_eq!(full.tools, [tool("calculator", None), tool("noop", Some("Does nothing at all")), tool("sum", None)]);
     let limits = AskedLimits {

@@ -33,6 +33,12 @@ impl Redaction {
         self.0.iter().fold(text, |text, secret| secret.taken_out_of(&text))
     }
 
+    /// Whether one of the secrets is in these bytes, which cannot be redacted.
+    pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(bytes);
+        self.0.iter().any(|secret| text.contains(secret.expose()))
+    }
+
     /// `message` with every secret redacted, also where only its first or last letters are shown, then cut to a bearable
     /// length.
     pub(crate) fn clean(&self, message: &str) -> String {

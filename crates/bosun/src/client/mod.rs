@@ -52,6 +52,8 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: String,
     pub(crate) message: String,
+    /// The messages of the single faults, where the server lists them.
+    pub(crate) details: Vec<String>,
 }
 
 impl ClientError {
@@ -182,11 +184,18 @@ impl Client {
         self.read(self.send(self.http.post(self.url(path)).json(body)).await?).await
     }
 
-    /// The names of the agents of the namespace.
-    pub(crate) async fn agents(&self) -> Result<Vec<String>, ClientError> {
-        let list = self.read(self.send(self.http.get(self.url("agents"))).await?).await?;
+    /// The content of the result of a call, as text.
+    pub(crate) async fn result(&self, name: &str, call: &str) -> Result<String, ClientError> {
+        let url = self.queries_url(&format!("/{name}/tool-calls/{call}/result"));
+        let response = self.send(self.http.get(url)).await?;
+        response.text().await.map_err(|error| self.failure(&error))
+    }
+
+    /// The names of the resources of a kind in the namespace: `agents`, for instance.
+    pub(crate) async fn names(&self, kind: &str) -> Result<Vec<String>, ClientError> {
+        let list = self.read(self.send(self.http.get(self.url(kind))).await?).await?;
         let items = list["items"].as_array().into_iter().flatten();
-        Ok(items.filter_map(|agent| agent["name"].as_str()).map(str::to_owned).collect())
+        Ok(items.filter_map(|item| item["name"].as_str()).map(str::to_owned).collect())
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
@@ -250,8 +259,10 @@ impl Refusal {
     fn read(status: StatusCode, body: &str) -> Self {
         let error = serde_json::from_str::<Value>(body).unwrap_or_default();
         let text = |pointer: &str| error.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let details = error.pointer("/error/details").and_then(Value::as_array).into_iter().flatten();
         Self {
             status,
+            details: details.filter_map(|detail| detail["message"].as_str()).map(str::to_owned).collect(),
             code: text("/error/code").unwrap_or_else(|| status.as_u16().to_string()),
             message: text("/error/message").unwrap_or_else(|| {
                 format!("the server answered {status}: {}", body.chars().take(200).collect::<String>())

@@ -327,6 +327,7 @@ fn help_has_an_example() {
         &["tools", "search"],
         &["tools", "show"],
         &["tools", "validate"],
+        &["tools", "call"],
     ] {
         let shown = run(&[command, &["--help"]].concat());
         assert!(shown.starts_with("exit code 0"), "{shown}");

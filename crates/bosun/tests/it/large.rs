@@ -457,7 +457,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         parameters: Vec::new(),
         output_schema: None,
         model: "default".into(),
-        tools: vec![AgentTool { name: "read_result".into(), description: None }],
+        tools: vec![AgentTool { name: "read_result".into(), description: None, partial: None }],
         limits: AskedLimits::default(),
         labels: Default::default(),
         annotations: Default::default(),

@@ -9,6 +9,7 @@
 
 mod access;
 mod acts;
+mod agent_tools;
 mod architecture;
 mod attack;
 mod audit;
@@ -53,5 +54,6 @@ mod sse;
 mod store_files;
 mod support;
 mod terminal;
+mod tool_calls;
 mod traces;
 mod upgrades;

@@ -30,7 +30,7 @@ codes! {
         ADDRESS_NOT_ALLOWED = "address_not_allowed";
         /// The secret may not be sent where the tool would send it.
         SECRET_NOT_ALLOWED = "secret_not_allowed";
-        /// The result is neither JSON nor text.
+        /// The result is neither JSON nor text, an image or sound.
         UNSUPPORTED_CONTENT = "unsupported_content";
         TOOL_CALL_LIMIT = "tool_call_limit";
         TOOL_TIMEOUT = "tool_timeout";

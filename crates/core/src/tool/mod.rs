@@ -38,6 +38,7 @@ pub mod catalog;
 pub mod definition;
 pub mod missing;
 pub mod name;
+pub mod preset;
 pub mod routing;
 pub mod toolset;
 pub mod wrapper;
@@ -76,6 +77,9 @@ pub struct Tool {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub timeout: Option<Duration>,
     pub binding: Binding,
+    /// Parameters that the agent sets, and the model does not know of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub presets: Vec<preset::Preset>,
     /// Who defined it, which decides what it may reach and whether its annotations count.
     #[serde(default, skip_serializing_if = "ToolOrigin::is_client")]
     pub origin: ToolOrigin,
@@ -157,6 +161,7 @@ impl Tool {
             cache_for: None,
             timeout: None,
             binding,
+            presets: Vec::new(),
             origin: ToolOrigin::default(),
         }
     }

@@ -343,7 +343,7 @@ fn of_resource(error: &ResourceError) -> ApiError {
         }
         ResourceError::ManagedByMcpServer { key, server } => {
             let (kind, name) = (key.kind.as_str(), clip(&key.name));
-            let message = format!("{kind} '{name}' is announced by the MCP server '{}'", clip(&server));
+            let message = format!("{kind} '{name}' is announced by the MCP server '{}'", clip(server));
             ApiError::new(Code::ManagedByServer, message)
         }
         ResourceError::Invalid { faults, omitted, .. } => {

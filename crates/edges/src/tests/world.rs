@@ -341,7 +341,7 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         parameters: Vec::new(),
         output_schema: None,
         model: model.into(),
-        tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None }).collect(),
+        tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None, partial: None }).collect(),
         limits: AskedLimits::default(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::from([("team".to_owned(), "maths".to_owned())]),

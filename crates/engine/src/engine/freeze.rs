@@ -3,7 +3,10 @@
 //! Agent, model, limits, prompt and tools are read from the registry once, here. A query that overrides the model,
 //! parameters or tools affects no other query: the shared agent is never modified.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bosun_core::{
     ContentHash, Namespace, QueryLimits, Spec, Tool, Toolset,
@@ -12,7 +15,7 @@ use bosun_core::{
     duration, json,
     query::TargetKind,
     schema::{self, Schema, SchemaCache, SchemaError, SchemaFault},
-    template::{RenderError, Template},
+    template::{MissingValues, RenderError, Template},
     tool::catalog::{Catalog, Selection},
     transcript::Message,
 };
@@ -225,6 +228,10 @@ impl Inner {
         };
         if let Some(selection) = &submission.tool_filter {
             tools = filter(namespace, tools, selection)?;
+        }
+        let missing: BTreeSet<String> = tools.iter().flat_map(|tool| tool.missing_presets(parameters)).collect();
+        if !missing.is_empty() {
+            return Err(EngineError::MissingParameters(MissingValues { names: missing.into_iter().collect() }));
         }
         Ok(Answerer {
             model: model.clone(),

@@ -70,7 +70,7 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Regi
                 parameters: Vec::new(),
                 output_schema: None,
                 model: "default".into(),
-                tools: tools.map(|name| AgentTool { name: name.into(), description: None }).into(),
+                tools: tools.map(|name| AgentTool { name: name.into(), description: None, partial: None }).into(),
                 limits: AskedLimits::default(),
                 labels: BTreeMap::new(),
                 annotations: BTreeMap::new(),

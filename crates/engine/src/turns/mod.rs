@@ -2,7 +2,10 @@
 //!
 //! [`driver`] asks the machine what is next and does it: a [`turn`] of the model, or [`dispatch`] of inside calls. A
 //! query whose target is a tool has turns without a model ([`tool_target`]); one that a crash has hit may be retried in
-//! [`isolation`]. A call that runs on elsewhere is [`pending`].
+//! [`isolation`]. A call that runs on elsewhere is [`pending`], and one of
+//! [`terminate`] is the last.
+
+pub use terminate::TERMINATE;
 
 pub(crate) mod dispatch;
 pub(crate) mod documents;
@@ -11,6 +14,7 @@ pub(crate) mod isolation;
 pub(crate) mod pending;
 mod progress;
 pub(crate) mod spans;
+pub(crate) mod terminate;
 pub(crate) mod tool_target;
 pub(crate) mod toolset_cache;
 pub(crate) mod turn;

@@ -31,6 +31,7 @@ use crate::{
     turns::documents,
     turns::driver::{Begun, Driver},
     turns::spans,
+    turns::terminate,
     turns::tool_target,
 };
 
@@ -39,13 +40,21 @@ const MAX_BROKEN_TURNS: u32 = 3;
 
 enum PreparedTurn {
     Ask(Box<Question>),
-    /// No model is asked.
+    /// No model is asked: the query is one of a tool.
     Direct(tool_target::ToolTargetAnswer, Arc<Toolset>),
+    /// No model is asked: it has chosen its last words.
+    Terminate(Box<LastWords>),
+}
+
+struct LastWords {
+    reply: ModelReply,
+    toolset: Arc<Toolset>,
+    schema: Option<Arc<Schema>>,
+    said: Option<Vec<Message>>,
 }
 
 struct Question {
     model: Arc<dyn Model>,
-    spec: Arc<Spec>,
     request: ModelRequest,
     /// The turns that the request includes.
     turns: Vec<Arc<Turn>>,
@@ -61,19 +70,24 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let prepared = prepare(driver, told, &head, &transcript).await?;
+    let spec = Arc::clone(&transcript.spec);
     // So that the next appender does not have to copy them.
     drop((head, transcript));
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, reply, toolset, None, None).await;
+            return end(driver, reply, toolset, spec, None, None).await;
         }
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
+        Ok(PreparedTurn::Terminate(last)) => {
+            let LastWords { reply, toolset, schema, said } = *last;
+            return end(driver, reply, toolset, spec, schema, said).await;
+        }
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, spec, request, turns, schema, said } = question;
+    let Question { model, request, turns, schema, said } = question;
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let reply = tokio::select! {
@@ -92,7 +106,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, reply, toolset, schema, said).await
+            end(driver, reply, toolset, spec, schema, said).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -109,6 +123,7 @@ async fn end(
     driver: &mut Driver,
     reply: ModelReply,
     toolset: Arc<Toolset>,
+    spec: Arc<Spec>,
     schema: Option<Arc<Schema>>,
     said: Option<Vec<Message>>,
 ) -> Result<(), StoreError> {
@@ -123,9 +138,9 @@ async fn end(
     });
     // Before the query is locked: callers that want the lock, and perhaps a worker, would wait for the check.
     let reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
-        driver.inner.offload.run(move || checked(reply, &toolset, schema.as_deref())).await
+        driver.inner.offload.run(move || checked(reply, &toolset, &spec, schema.as_deref())).await
     } else {
-        checked(reply, &toolset, schema.as_deref())
+        checked(reply, &toolset, &spec, schema.as_deref())
     };
     driver
         .end_turn(said, |head, now| {
@@ -158,10 +173,10 @@ fn is_heavy(reply: &ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> b
 }
 
 /// Validates the calls and the answer of a reply.
-fn checked(reply: ModelReply, toolset: &Toolset, schema: Option<&Schema>) -> ModelTurnReply {
+fn checked(reply: ModelReply, toolset: &Toolset, spec: &Spec, schema: Option<&Schema>) -> ModelTurnReply {
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     let ModelReply { text, calls, usage, provider, answered_by } = reply;
-    let calls = calls.into_iter().map(|call| check(toolset, call)).collect();
+    let calls = calls.into_iter().map(|call| check(toolset, spec, call)).collect();
     ModelTurnReply { text, calls, usage, output, provider, answered_by }
 }
 
@@ -234,13 +249,6 @@ async fn prepare(
     if spec.target_kind == TargetKind::Tool {
         return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
     }
-    let history = match history(driver, transcript).await? {
-        Ok(history) => history,
-        Err(error) => return Ok(Err(error)),
-    };
-    let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
-        return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
-    };
     let schema = match &spec.output_schema {
         None => None,
         Some(source) => match inner.compiled(Arc::clone(source)).await {
@@ -248,11 +256,24 @@ async fn prepare(
             Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
+    let said = || spec.conversation.is_some().then(|| transcript.remembered(&showing));
+    if let Some(response) = terminate::response(transcript, &toolset, &showing) {
+        let reply = ModelReply { text: Some(response), ..ModelReply::default() };
+        let last = LastWords { reply, schema, said: said(), toolset };
+        return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
+    }
+    let history = match history(driver, transcript).await? {
+        Ok(history) => history,
+        Err(error) => return Ok(Err(error)),
+    };
+    let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
+        return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
+    };
+    let said = said();
     let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
     Ok(Ok(PreparedTurn::Ask(Box::new(Question {
         model,
         turns,
-        spec: Arc::clone(spec),
         request: ModelRequest {
             query: head.uid,
             turn: head.turn,
@@ -267,7 +288,7 @@ async fn prepare(
                 .map(|schema| AnswerFormat { name: format_name(head), schema: Arc::clone(schema) }),
         },
         schema,
-        said: spec.conversation.is_some().then(|| transcript.remembered(&showing)),
+        said,
     }))))
 }
 
@@ -310,7 +331,7 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
 }
 
 /// Validates a call: its tool must exist, and its arguments must be strict JSON that matches its parameters.
-fn check(toolset: &Toolset, call: ModelCall) -> AskedByModel {
+fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     let ModelCall { provider_id, alias, arguments: written } = call;
     let provider_id: Arc<str> = provider_id.into();
     let refused = |tool, alias, written, code: &str, message| AskedByModel {
@@ -346,7 +367,10 @@ fn check(toolset: &Toolset, call: ModelCall) -> AskedByModel {
                 CallWay::Inside { repeatable: tool.is_safe_to_repeat() }
             };
             let dropped = arguments.dropped.clone();
-            let arguments = arguments.into_value();
+            let mut arguments = arguments.into_value();
+            if let Err(message) = tool.fill_presets(&mut arguments, &spec.parameters) {
+                return refused(name, alias, written, outcome_code::TOOL_FAILED, message);
+            }
             let written = Some(written).filter(|text| !json::is_compact(text, &arguments));
             // `1e15` has four bytes until it is serialised again.
             if let Some(text) = written.as_ref().filter(|_| json::compact_size(&arguments) > ARGUMENT_BYTES) {

@@ -33,8 +33,10 @@ pub fn serve(behaviour: &str, marker: Option<&Path>) -> io::Result<i32> {
             return Ok(code);
         }
     }
-    while behaviour == "ignores-end" {
-        thread::park();
+    if behaviour == "ignores-end" {
+        loop {
+            thread::park();
+        }
     }
     Ok(0)
 }

@@ -6,6 +6,7 @@
 mod calculator;
 mod current_time;
 mod read_result;
+mod terminate;
 
 use std::{fmt, sync::Arc};
 
@@ -50,7 +51,7 @@ impl Builtins {
     /// The definitions of all builtin tools.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
-        let mut tools = vec![calculator::tool(), current_time::tool(), noop(), read_result::tool()];
+        let mut tools = vec![calculator::tool(), current_time::tool(), noop(), read_result::tool(), terminate::tool()];
         tools.extend(self.added.iter().map(|(tool, _)| tool.clone()));
         tools
     }
@@ -84,6 +85,7 @@ impl Runner for Builtins {
             current_time::NAME => current_time::run(&call.arguments, self.clock.now()),
             NOOP => Outcome::success(Value::clone(&call.arguments)),
             read_result::NAME => read_result::run(&call.arguments, &call.results).await,
+            terminate::NAME => terminate::run(&call.arguments),
             name => match self.added(name) {
                 Some(runner) => return runner.run(call, context).await,
                 // A manifest is checked when it is read, but a query may be older than this program.

@@ -5,9 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bosun_core::machine::outcome_code;
+use bosun_core::{content::Content, machine::outcome_code};
 use hyper::{Response, StatusCode, header::LOCATION};
-use serde_json::Value;
 use url::Url;
 
 use super::{
@@ -88,7 +87,7 @@ impl Exchange<'_> {
         &self,
         prepared: &PreparedRequest,
         time_left: impl Fn() -> Duration,
-    ) -> Result<Value, CallFailure> {
+    ) -> Result<Content, CallFailure> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -108,7 +107,7 @@ impl Exchange<'_> {
         }
     }
 
-    async fn attempt(&self, prepared: &PreparedRequest) -> Result<Value, Attempt> {
+    async fn attempt(&self, prepared: &PreparedRequest) -> Result<Content, Attempt> {
         let mut prepared = Cow::Borrowed(prepared);
         for _ in 0..=HOPS {
             let response = self.send(&prepared).await?;
@@ -131,7 +130,7 @@ impl Exchange<'_> {
         Ok(client.send(prepared.request()?).await?)
     }
 
-    async fn read(&self, response: Response<Body>) -> Result<Value, Attempt> {
+    async fn read(&self, response: Response<Body>) -> Result<Content, Attempt> {
         let status = response.status();
         if status.is_success() {
             return Ok(response::read(response, self.redaction).await?);

@@ -1,6 +1,6 @@
 //! Tools that are one HTTP request: ARK's `type: http`.
 //!
-//! The address, the headers and the body are templates with slots ([`template`]); a call fills them, looks up the
+//! The address, the headers and the body are templates with slots (`template`); a call fills them, looks up the
 //! secrets that its headers refer to, and sends the request. A definition in a file of the operator may reach the host
 //! and port that it names; one that came through the API reaches public addresses and what the operator excepts, and so
 //! does every redirect. What comes back is bounded, and free of the secrets that were sent.
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bosun_core::{
     Binding, Outcome, Tool,
+    content::Content,
     machine::outcome_code,
     tool::{HttpRequest, ToolOrigin},
 };
@@ -51,7 +52,12 @@ impl HttpRunner {
         Self { secrets, grants, pool, backoff: Backoff::default() }
     }
 
-    async fn send(&self, call: &InsideCall, request: &HttpRequest, context: &RunContext) -> Result<Value, CallFailure> {
+    async fn send(
+        &self,
+        call: &InsideCall,
+        request: &HttpRequest,
+        context: &RunContext,
+    ) -> Result<Content, CallFailure> {
         let template = RequestTemplate::parse(request, None).map_err(|faults| {
             // A manifest is checked when it is read, but a query may be older than this program.
             let message = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
@@ -88,7 +94,7 @@ impl Runner for HttpRunner {
             return RunReply::Done(Outcome::failure(outcome_code::TOOL_FAILED, message));
         };
         let result = self.send(call, request, context).await;
-        RunReply::Done(result.map_or_else(CallFailure::into_outcome, Outcome::success))
+        RunReply::Done(result.map_or_else(CallFailure::into_outcome, |content| Outcome::Success { content }))
     }
 }
 

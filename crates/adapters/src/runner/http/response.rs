@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bosun_core::{
     ceiling::HTTP_RESPONSE_BYTES,
-    json::{self, JsonLimits},
+    content::{Blocks, Content},
+    json::{self as strict, JsonLimits},
     machine::outcome_code,
 };
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
@@ -14,7 +16,7 @@ use hyper::{
     body::Body as _,
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::CallFailure;
 use crate::{
@@ -26,7 +28,7 @@ use crate::{
 const ERROR_BYTES: usize = 8 * 1024;
 
 /// What an API answered with a status of success.
-pub(super) async fn read(response: Response<Body>, redaction: &Redaction) -> Result<Value, CallFailure> {
+pub(super) async fn read(response: Response<Body>, redaction: &Redaction) -> Result<Content, CallFailure> {
     let (parts, body) = response.into_parts();
     // A length is only a claim, but one that is too large need not be read.
     if body.size_hint().lower() > HTTP_RESPONSE_BYTES as u64 {
@@ -47,7 +49,7 @@ pub(super) async fn refusal(response: Response<Body>, redaction: &Redaction) -> 
     let failure = CallFailure::new(outcome_code::HTTP_STATUS, message);
     // What can be read of the body is enough: it is only an explanation.
     let Ok((bytes, is_whole)) = collect(&parts.headers, body, ERROR_BYTES).await else { return failure };
-    let Ok(mut content) = content(&parts.headers, bytes, redaction) else { return failure };
+    let Ok(Content::Inline(mut content)) = content(&parts.headers, bytes, redaction) else { return failure };
     if let (Value::String(text), false) = (&mut content, is_whole) {
         // The first bytes may end in the middle of a character.
         text.truncate(text.trim_end_matches('\u{fffd}').len());
@@ -203,6 +205,8 @@ impl Decoder {
 enum Format {
     Json,
     Text,
+    /// `image` or `audio`, which are content blocks by these names.
+    Media(&'static str),
     /// Text if it is UTF-8 without control characters.
     Unknown,
     Binary,
@@ -215,6 +219,8 @@ impl Format {
             ("", _) | ("application", "octet-stream") => Self::Unknown,
             ("application", "json") | ("text", "json") => Self::Json,
             ("text", _) => Self::Text,
+            ("image", subtype) if !subtype.ends_with("+xml") => Self::Media("image"),
+            ("audio", _) => Self::Media("audio"),
             (_, subtype) if subtype.ends_with("+json") => Self::Json,
             (_, subtype) if subtype.ends_with("+xml") || subtype.ends_with("+yaml") => Self::Text,
             (
@@ -240,8 +246,8 @@ impl Format {
     }
 }
 
-/// The result that a body is: JSON, or text in its charset.
-fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result<Value, CallFailure> {
+/// The result that a body is: JSON, text in its charset, an image or sound.
+fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result<Content, CallFailure> {
     let header = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parameters = header.split(';');
     let essence = parameters.next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -253,24 +259,33 @@ fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result
     let is_text = match format {
         Format::Json | Format::Text => true,
         Format::Unknown => is_plain_text(&bytes),
-        Format::Binary => bytes.is_empty(),
+        Format::Media(_) | Format::Binary => bytes.is_empty(),
     };
+    if let Format::Media(kind) = format
+        && !bytes.is_empty()
+        && !redaction.is_in(&bytes)
+    {
+        let block = json!({"type": kind, "data": BASE64_STANDARD.encode(bytes), "mimeType": essence});
+        return Ok(Content::Blocks(Blocks::new(vec![block], None)));
+    }
     if !is_text {
         let size = bytes.len();
         let kind = if essence.is_empty() { "an unknown type" } else { &essence };
-        let message = format!("the API answered with {size} bytes of {kind}; the result of a tool is JSON or text");
+        let message = format!(
+            "the API answered with {size} bytes of {kind}; the result of a tool is JSON, text, an image or sound"
+        );
         return Err(CallFailure::new(outcome_code::UNSUPPORTED_CONTENT, redaction.clean(&message)));
     }
     let encoding = charset.and_then(|charset| encoding_rs::Encoding::for_label(charset.as_bytes()));
     let text = redaction.redact(decode(bytes, encoding.unwrap_or(encoding_rs::UTF_8)));
     // What is called JSON and is none is text. So is what is too large to be parsed.
     if matches!(format, Format::Json | Format::Unknown)
-        && let Ok(value) = json::parse(&text, JsonLimits::BODY)
+        && let Ok(value) = strict::parse(&text, JsonLimits::BODY)
         && (matches!(format, Format::Json) || value.is_object() || value.is_array())
     {
-        return Ok(value);
+        return Ok(value.into());
     }
-    Ok(Value::String(text))
+    Ok(Value::String(text).into())
 }
 
 fn decode(bytes: Vec<u8>, encoding: &'static encoding_rs::Encoding) -> String {

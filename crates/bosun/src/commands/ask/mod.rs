@@ -15,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::client::{Client, Key};
-pub(super) use screen::{Detail, Screen};
+pub(super) use screen::{Detail, Screen, progress_line};
 use session::Session;
 use tools::{LocalTools, Run};
 

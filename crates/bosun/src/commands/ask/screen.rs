@@ -44,6 +44,8 @@ pub(in crate::commands) struct Screen {
     live: bool,
     /// The cursor is after text of the model.
     in_text: bool,
+    /// The cursor is after the progress of a call, which the next output replaces.
+    in_progress: bool,
     /// The turn whose text is being streamed, and that text.
     turn: u64,
     streamed: String,
@@ -58,6 +60,7 @@ impl Screen {
             detail,
             live,
             in_text: false,
+            in_progress: false,
             turn: 0,
             streamed: String::new(),
             answer: String::new(),
@@ -68,7 +71,7 @@ impl Screen {
         self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
     }
 
-    pub(super) fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
+    pub(in crate::commands) fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
         if self.detail == Detail::Events {
             let line = match &event.id {
                 Some(id) => json!({ "event": event.name, "id": id, "data": data }),
@@ -91,6 +94,10 @@ impl Screen {
             "tool_result_received" => self.step(DIM, "·", &format!("the server has the result of {name}")),
             "tool_started" => {
                 self.step(DIM, "·", &format!("{name} {} {DIM}on the server{DIM:#}", brief(&data["arguments"])))
+            }
+            "tool_progress" => {
+                let done = data["progress"].as_f64().unwrap_or_default();
+                self.progress(&progress_line(name, done, data["total"].as_f64(), data["message"].as_str()))
             }
             "tool_finished" if data["success"] == true && data.get("largeResult").is_some() => {
                 let size = &data["largeResult"]["size"];
@@ -165,12 +172,30 @@ impl Screen {
         if !self.live {
             return Ok(());
         }
+        self.end_progress()?;
         self.in_text = true;
         write!(stdout(), "{}", printable(text))?;
         stdout().flush()
     }
 
+    /// Shows how far a call is, on a terminal: the last line is replaced by each report.
+    fn progress(&mut self, line: &str) -> io::Result<()> {
+        if !io::stderr().is_terminal() {
+            return Ok(());
+        }
+        self.end_text()?;
+        self.in_progress = true;
+        write!(stderr(), "  {DIM}·{DIM:#} {line}")?;
+        stderr().flush()
+    }
+
+    /// Removes the progress of a call from the terminal.
+    pub(in crate::commands) fn end_progress(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.in_progress) { write!(stderr(), "\r\x1b[K") } else { Ok(()) }
+    }
+
     fn end_text(&mut self) -> io::Result<()> {
+        self.end_progress()?;
         if std::mem::take(&mut self.in_text) { writeln!(stdout()) } else { Ok(()) }
     }
 
@@ -186,6 +211,13 @@ impl Screen {
     fn say(&self, line: &str) -> io::Result<()> {
         if self.detail == Detail::Events { Ok(()) } else { writeln!(stderr(), "{line}") }
     }
+}
+
+/// How far a call is, on one line.
+pub(in crate::commands) fn progress_line(tool: &str, done: f64, total: Option<f64>, message: Option<&str>) -> String {
+    let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let message = message.map(|message| format!(": {}", clip(message))).unwrap_or_default();
+    format!("{} {done}{of}{message}", clip(tool))
 }
 
 fn brief(value: &Value) -> String {
@@ -205,4 +237,21 @@ fn clip(text: &str) -> String {
 /// The text without control characters: a model repeats whatever it has read.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(done: f64, total: Option<f64>, message: Option<&str>, expect: &str) {
+        assert_eq!(progress_line("import", done, total, message), expect);
+    }
+
+    #[test]
+    fn progress_is_one_line_of_what_is_known() {
+        check(3.0, Some(10.0), Some("reading"), "import 3 of 10: reading");
+        check(0.5, None, None, "import 0.5");
+        check(1.0, None, Some("two\nlines\u{1b}[2J"), "import 1: two lines [2J");
+    }
 }

@@ -70,7 +70,7 @@ impl Chat {
 
 /// A name that no agent has is found before a line is typed. A key without the right to list them finds it later.
 async fn check_agent(asker: &Asker) -> anyhow::Result<()> {
-    let agents = match asker.client.agents().await {
+    let agents = match asker.client.names("agents").await {
         Ok(agents) => agents,
         Err(error) if error.code() == Some("right_missing") => return Ok(()),
         Err(error) => return Err(error.into()),

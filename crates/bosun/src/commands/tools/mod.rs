@@ -1,5 +1,6 @@
-//! `bosun tools`: the content of a catalogue, without a server.
+//! `bosun tools`: the content of a catalogue, without a server, and a call of one tool.
 
+mod call;
 mod list;
 mod show;
 mod validate;
@@ -15,13 +16,14 @@ use bosun_core::{Binding, Tool, tool::Nango, tool::catalog::Catalog};
 
 use super::{Usage, check, input, report};
 
-/// Browse a catalogue, and try the arguments of a call.
+/// Browse a catalogue, and call its tools by hand.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   bosun tools list --category Email
   bosun tools search 'send a message'
   bosun tools show send_email --for anthropic
-  bosun tools validate send_email '{\"input\": {\"to\": \"ada@example.com\"}}'")]
+  bosun tools validate send_email '{\"input\": {\"to\": \"ada@example.com\"}}'
+  bosun tools call calculator '{\"expression\": \"6 * 7\"}'")]
 pub(crate) struct Tools {
     #[command(subcommand)]
     command: Command,
@@ -33,6 +35,7 @@ enum Command {
     Search(list::Search),
     Show(show::Show),
     Validate(validate::Validate),
+    Call(call::Call),
 }
 
 impl Tools {
@@ -42,6 +45,7 @@ impl Tools {
             Command::Search(search) => search.run(),
             Command::Show(show) => show.run(),
             Command::Validate(validate) => validate.run(),
+            Command::Call(call) => call.run(),
         }
     }
 }

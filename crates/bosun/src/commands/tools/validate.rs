@@ -74,7 +74,7 @@ fn print_missing(tool: &Tool, schema: &Schema, text: &str) {
     }
 }
 
-fn read_stdin() -> anyhow::Result<String> {
+pub(super) fn read_stdin() -> anyhow::Result<String> {
     let mut text = String::new();
     // One byte more than the limit of arguments, so that longer ones are refused and not cut.
     let limit = JsonLimits::ARGUMENTS.bytes as u64 + 1;

@@ -196,10 +196,10 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
         ("two-keys", with("content-type: application/json\r\n", br#"{"a":1,"a":2}"#), "completed", r#"{"a":1,"a":2}"#),
         ("no-utf-8", with("content-type: text/plain\r\n", b"a\xff\xfeb"), "completed", "a\u{fffd}\u{fffd}b"),
         (
-            "image",
-            with("content-type: image/png\r\n", &[0x89, 0x50, 0x4e, 0x47]),
+            "archive",
+            with("content-type: application/zip\r\n", b"PK\x03\x04"),
             "unsupported_content",
-            "the API answered with 4 bytes of image/png",
+            "the API answered with 4 bytes of application/zip",
         ),
         ("well", with("content-type: text/plain\r\n", b"still here"), "completed", "still here"),
     ]

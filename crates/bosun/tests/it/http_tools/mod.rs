@@ -226,6 +226,7 @@ async fn a_result_is_json_or_text_in_its_charset() {
             "/untyped" => answer("", "", br#"{"a":1}"#.to_vec()),
             "/number" => answer("", "", b"42".to_vec()),
             "/binary" => answer("application/octet-stream", "", vec![0, 1, 2]),
+            "/image" => answer("image/png", "", b"\x89PNG\r\n\x1a\n".to_vec()),
             "/pdf" => answer("application/pdf", "", b"%PDF".to_vec()),
             _ => answer("", "", Vec::new()),
         }
@@ -243,15 +244,16 @@ async fn a_result_is_json_or_text_in_its_charset() {
         ("untyped", "completed", r#"{"a":1}"#),
         ("number", "completed", "42"),
         ("none", "completed", ""),
+        ("image", "completed", "[image: image/png, 8 bytes]"),
         (
             "binary",
             "unsupported_content",
-            "the API answered with 3 bytes of application/octet-stream; the result of a tool is JSON or text",
+            "the API answered with 3 bytes of application/octet-stream; the result of a tool is JSON, text, an image or sound",
         ),
         (
             "pdf",
             "unsupported_content",
-            "the API answered with 4 bytes of application/pdf; the result of a tool is JSON or text",
+            "the API answered with 4 bytes of application/pdf; the result of a tool is JSON, text, an image or sound",
         ),
     ] {
         assert_eq!(call(&server, "get", &json!({"path": path})).await, (code.to_owned(), expect.to_owned()), "{path}");

@@ -55,7 +55,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("null-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("list-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("empty-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
-    ("odd-content", Says(r#"[{"type":"hologram","voxels":7}]"#)),
+    ("odd-content", Says(r#"{"type":"hologram","voxels":7}"#)),
     ("wrong-structure", Fails("tool_failed", "the result does not match the tool's `outputSchema`")),
     ("large-result", Says("x")),
     ("huge-result", Fails("tool_timeout", "no answer, and no progress")),

@@ -89,11 +89,9 @@ async fn the_reference_server_with_everything_is_usable() {
             (
                 "get-tiny-image",
                 json!({}),
-                json!([
-                    {"type": "text", "text": "Here's the image you requested:"},
-                    {"type": "image", "data": "[image/png, 4033 bytes, not shown]", "mimeType": "image/png"},
-                    {"type": "text", "text": "The image above is the MCP logo."},
-                ]),
+                json!(
+                    "Here's the image you requested:\n[image: image/png, 4033 bytes]\nThe image above is the MCP logo."
+                ),
             ),
         ],
     };

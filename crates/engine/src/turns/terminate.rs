@@ -1,0 +1,30 @@
+//! The builtin tool `terminate`: a model that calls it has given its answer.
+//!
+//! The call is one like any other: asked, started and finished in the journal. Once all calls of its turn have their
+//! outcomes, the next turn is not the model's: its text is the result of the call, and so the query completes. After a
+//! crash in between, the journal leads to the same turn again. There is no event for it: readers of the journal find an
+//! answer, as in every query that completes.
+
+use std::borrow::Cow;
+
+use bosun_core::{Binding, Content, Transcript, showing::Showing, tool::toolset::Toolset};
+
+/// The name of the builtin tool that ends a query.
+pub const TERMINATE: &str = "terminate";
+
+/// The answer with which a call of the last turn ends the query, if one does: the first, if there are several.
+pub(crate) fn response(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> Option<String> {
+    let is_meant = |name: &str| {
+        let binding = toolset.get(name).map(|member| &member.tool.binding);
+        matches!(binding, Some(Binding::Builtin { name }) if name == TERMINATE)
+    };
+    transcript.turns.last()?.calls.iter().find_map(|call| {
+        let outcome = &call.result.as_ref()?.outcome;
+        if !outcome.is_success() || !is_meant(&call.asked.tool) {
+            return None;
+        }
+        // An answer is not truncated as a result would be.
+        let whole = outcome.content().and_then(Content::inline_text).map(Cow::into_owned);
+        Some(whole.unwrap_or_else(|| showing.show(call.asked.call, outcome)))
+    })
+}
