@@ -233,10 +233,13 @@ pub(crate) fn of_tool(tool: &Map<String, Value>) -> Option<Format> {
     if has("parametersJsonSchema") || has("parameters_json_schema") {
         return Some(Format::Gemini);
     }
+    if has("providerConfigKey") || has("cache_model") {
+        return Some(Format::ToolConfig);
+    }
     if has("schema") || has("args_schema") || has("argsSchema") || has("lc_name") {
         return Some(Format::Langchain);
     }
-    if has("providerConfigKey") || has("cache_model") || has("source") || has("category") || has("display_name") {
+    if has("source") || has("category") || has("display_name") {
         return Some(Format::ToolConfig);
     }
     if is("type", "custom") || is("type", "builtin") {

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use bosun_core::Timestamp;
+use bosun_core::{Actor, Timestamp};
 
 use crate::{Engine, EngineError, resource::ResourceKey};
 
@@ -71,11 +71,11 @@ pub struct ReloadStatus {
 /// Reads the sources of a server again.
 #[async_trait]
 pub trait Reload: fmt::Debug + Send + Sync + 'static {
-    /// Reads all sources now and puts them into effect. Faults are in the result.
+    /// Reads all sources now and puts them into effect, on behalf of a caller. Faults are in the result.
     ///
     /// # Errors
     /// If the store fails; the registry is then unchanged.
-    async fn reload(&self) -> Result<ReloadStatus, EngineError>;
+    async fn reload(&self, by: Actor) -> Result<ReloadStatus, EngineError>;
 
     /// The state after the last attempt.
     fn status(&self) -> ReloadStatus;
@@ -84,7 +84,7 @@ pub trait Reload: fmt::Debug + Send + Sync + 'static {
 /// An engine without sources of its own: its stored resources are assembled again.
 #[async_trait]
 impl Reload for Engine {
-    async fn reload(&self) -> Result<ReloadStatus, EngineError> {
+    async fn reload(&self, _: Actor) -> Result<ReloadStatus, EngineError> {
         let before = self.registry();
         let registry = self.refresh().await?;
         let (generation, diff) = (registry.generation(), registry.diff(&before));

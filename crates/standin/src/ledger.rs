@@ -3,7 +3,7 @@
 //! Each run appends one line to a file and flushes it to the disk before it answers, so the file
 //! tells how often a call was really started, whatever happened to the server in between. The
 //! first two differ only in their annotations: one may be run again after a crash, the other must not. The third
-//! is pending for a second, whatever becomes of the server. A server has them only if it was built with them and
+//! is pending for half a second, whatever becomes of the server. A server has them only if it was built with them and
 //! started with `--ledger`.
 
 use std::{
@@ -45,14 +45,14 @@ pub fn tools() -> [Tool; 3] {
             "Writes one line into the ledger; running it again for the same call counts as one",
             true,
         ),
-        tool(PENDING, "Writes one line into the ledger, and is done a second later", false),
+        tool(PENDING, "Writes one line into the ledger, and is done half a second later", false),
     ]
 }
 
 const PENDING: &str = "ledger_pending";
 /// How long a pending call takes, and how often it is polled meanwhile.
-const PENDING_MS: i64 = 1_000;
-const POLLED_MS: i64 = 300;
+const PENDING_MS: i64 = 500;
+const POLLED_MS: i64 = 200;
 
 fn now() -> i64 {
     SystemClock.now().0

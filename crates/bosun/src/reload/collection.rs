@@ -214,7 +214,7 @@ impl Collection {
                     gathered.faults.push(to_fault(location, problem));
                 }
                 Severity::Warning => {
-                    gathered.warnings.push(format!("{}:{}: {}", shown(location), problem.place, problem.message))
+                    gathered.warnings.push(format!("{}:{}: {}", shown(location), problem.place, problem.message));
                 }
             }
         }

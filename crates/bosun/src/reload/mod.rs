@@ -22,7 +22,10 @@ use bosun_adapters::{
     manifests::{self, Library, Manifests},
     runner::builtin::Builtins,
 };
-use bosun_core::Namespace;
+use bosun_core::{
+    Actor, Namespace, Timestamp,
+    audit::{Action, AuditRecord},
+};
 use bosun_engine::{
     Engine, EngineError, StoreError,
     reload::{Reload, ReloadStatus, ResourceDiff, SourceFault},
@@ -211,21 +214,21 @@ impl Reloader {
     }
 
     async fn attempt_and_log(&self, scope: Scope) {
-        if let Err(error) = self.attempt(scope).await {
+        if let Err(error) = self.attempt(scope, None).await {
             tracing::error!(%error, "the configuration cannot be reloaded");
         }
     }
 
-    async fn attempt(&self, scope: Scope) -> Result<ReloadStatus, EngineError> {
+    async fn attempt(&self, scope: Scope, by: Option<Actor>) -> Result<ReloadStatus, EngineError> {
         let inner = Arc::clone(&self.0);
-        self.0.attempts.spawn(async move { inner.attempt(scope).await }).await.map_err(unavailable)?
+        self.0.attempts.spawn(async move { inner.attempt(scope, by).await }).await.map_err(unavailable)?
     }
 }
 
 #[async_trait]
 impl Reload for Reloader {
-    async fn reload(&self) -> Result<ReloadStatus, EngineError> {
-        self.attempt(Scope::Everything).await
+    async fn reload(&self, by: Actor) -> Result<ReloadStatus, EngineError> {
+        self.attempt(Scope::Everything, Some(by)).await
     }
 
     fn status(&self) -> ReloadStatus {
@@ -233,8 +236,21 @@ impl Reload for Reloader {
     }
 }
 
+/// What the audit log says of a reload.
+fn record(status: &ReloadStatus, by: Option<&Actor>, now: Timestamp) -> AuditRecord {
+    let (action, detail) = match status.faults.len() {
+        0 => {
+            let ResourceDiff { added, removed, changed } = &status.diff;
+            let counts = (added.len(), removed.len(), changed.len());
+            (Action::ConfigurationReloaded, format!("{} added, {} removed, {} changed", counts.0, counts.1, counts.2))
+        }
+        faults => (Action::ConfigurationRefused, format!("{faults} faults")),
+    };
+    AuditRecord::of_act(now, action, by, Some(detail))
+}
+
 impl Inner {
-    async fn attempt(&self, scope: Scope) -> Result<ReloadStatus, EngineError> {
+    async fn attempt(&self, scope: Scope, by: Option<Actor>) -> Result<ReloadStatus, EngineError> {
         let mut sources = Arc::clone(&self.sources).lock_owned().await;
         if scope == Scope::Everything {
             sources.collection.fetch().await;
@@ -265,6 +281,10 @@ impl Inner {
         };
         self.known.store(fingerprint, Ordering::Release);
         log_findings(&status);
+        // A file that was touched is no act.
+        if by.is_some() || !status.faults.is_empty() || !status.diff.is_empty() {
+            self.engine.record_acts(vec![record(&status, by.as_ref(), self.engine.now())]).await?;
+        }
         Ok(status)
     }
 

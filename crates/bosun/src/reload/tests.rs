@@ -170,7 +170,7 @@ async fn a_mutated_configuration_never_leaves_a_broken_catalogue() {
         text = mutate(&text, &mut random);
         std::fs::write(&file, &text).unwrap();
         let before = engine.registry().generation();
-        let status = reloader.reload().await.unwrap();
+        let status = reloader.reload(Actor::local()).await.unwrap();
         let shown = String::from_utf8_lossy(&text);
         match started_now(directory.path()) {
             Some(registry) => {

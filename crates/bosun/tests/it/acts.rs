@@ -185,6 +185,12 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     log.check("delete /v1/conversations", &[], None, &[]).await;
     log.check("delete /v1/sessions", &[], None, &[]).await;
 
+    let reloaded = api(&log.server, "POST", "/v1/reload", None).await;
+    assert_eq!(reloaded.status, 200, "{}", reloaded.text);
+    let of_server = api(&log.server, "GET", "/v1/audit?namespace=bosun-server&limit=1", None).await.body;
+    assert_eq!(of_server["items"][0]["action"], "configuration.reloaded", "{of_server}");
+    log.called.insert("post /v1/reload".to_owned());
+
     // Both forms of a path are one operation.
     let described = api(&log.server, "GET", "/openapi.json", None).await.body;
     let changing = described["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {

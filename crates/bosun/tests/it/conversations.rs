@@ -57,6 +57,7 @@ fn points() -> Vec<&'static str> {
     // Calls that may run twice are started in the append that ends their turn; only others have an append of their own.
     const ELSEWHERE: &[&str] = &[
         "call.start",
+        "call.pending",
         "expire.",
         "delete.",
         "resume.",

@@ -62,7 +62,12 @@ spec: {address: {value: "http://127.0.0.1:9/mcp"}, transport: http}
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Tool
 metadata: {name: lookup}
-spec: {type: inline, description: Looks things up, inline: {language: python, source: "print(1)"}}
+spec: {type: mcp, description: Looks things up, mcp: {mcpServerRef: {name: library}, toolName: lookup}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: script}
+spec: {type: inline, description: Runs a script, inline: {language: python, source: "print(1)"}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Tool
@@ -234,13 +239,13 @@ async fn what_is_stored_is_in_effect_at_once_and_as_a_whole() {
         &server,
         "PUT",
         "/v1/agents/mine",
-        Some(&json!({"modelRef": "default", "tools": [{"type": "inline", "name": "lookup"}]})),
+        Some(&json!({"modelRef": "default", "tools": [{"type": "inline", "name": "script"}]})),
     )
     .await
     .ok();
     let warned = ask("q4", "mine").await;
     assert!(
-        warned.text.contains("tool `lookup` is of type `inline`, which this version does not run"),
+        warned.text.contains("tool `script` is of type `inline`, which this version does not run"),
         "{}",
         warned.text
     );

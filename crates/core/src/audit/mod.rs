@@ -103,6 +103,12 @@ pub enum Action {
     /// The key file is invalid: the keys that were in force stay so.
     #[serde(rename = "keys.refused")]
     KeysRefused,
+    /// Manifests and tools were reloaded, by a caller or because a file has changed; `detail` counts what has changed.
+    #[serde(rename = "configuration.reloaded")]
+    ConfigurationReloaded,
+    /// Manifests or tools are invalid: those that were in effect stay so.
+    #[serde(rename = "configuration.refused")]
+    ConfigurationRefused,
     #[serde(rename = "key.added")]
     KeyAdded,
     /// Its permissions or its secret were changed.

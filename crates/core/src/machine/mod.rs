@@ -285,16 +285,19 @@ pub fn recover(head: &Head, takeover: Takeover) -> Vec<Event> {
     }
     let mut events = vec![Event::Recovered { orderly: !crashed, alone: needs_isolation(head, takeover) }];
     events.extend(head.calls.iter().filter_map(|call| match call.state {
-        CallState::Started { repeatable: false, .. } => Some(Event::CallFinished {
-            call: call.id,
-            outcome: Arc::new(Outcome::failure(
-                outcome_code::OUTCOME_UNKNOWN,
-                "the server stopped while this call ran; whether it took effect is not known",
-            )),
-        }),
+        CallState::Started { repeatable: false, .. } => {
+            Some(Event::CallFinished { call: call.id, outcome: Arc::new(lost()) })
+        }
         _ => None,
     }));
     events
+}
+
+/// The outcome of a call that a crash has interrupted. It is not a result: a model that repeats such a call is not in a
+/// loop, and is not warned.
+fn lost() -> Outcome {
+    let message = "the server stopped while this call ran; whether it took effect is not known";
+    Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message)
 }
 
 /// The wall clock has stepped since the last entry. Empty if the query did not run meanwhile: then no time was counted.

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{
     AskedByModel, CallStanding, CallWay, Delivery, DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next,
     REPEATS_NOTICED, Takeover, advance, cancel, change, clock_stepped, deliver, end_turn, expire, failure_code,
-    finish_call, interrupt, next, recover, resume, standing, start_call,
+    finish_call, interrupt, lost, next, recover, resume, standing, start_call,
     tests::{created, spec},
 };
 use crate::{
@@ -347,7 +347,9 @@ impl MachineWorld {
         assert_eq!(finals, usize::from(self.head.status().is_final()));
         let mut repeats = BTreeMap::<_, BTreeSet<u32>>::new();
         for call in self.head.calls.iter().filter(|call| outcomes.contains_key(&call.id)) {
-            if let CallState::Finished { outcome } | CallState::Resolved { outcome } = call.state {
+            if let CallState::Finished { outcome } | CallState::Resolved { outcome } = call.state
+                && outcome != lost().content_hash()
+            {
                 let turns = repeats.entry((&call.tool, call.arguments, outcome)).or_default();
                 turns.insert(self.turns[&call.id]);
             }

@@ -147,6 +147,8 @@ impl Sample {
             | Action::ResourceDeleted
             | Action::ConversationDeleted
             | Action::KeysReloaded
+            | Action::ConfigurationReloaded
+            | Action::ConfigurationRefused
             | Action::KeysRefused
             | Action::KeyAdded
             | Action::KeyChanged

@@ -155,6 +155,7 @@ const CASTING: &[(Scene, &[Manner])] = &[
     ),
     (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
     (Scene::Inside, &[Manner::Plain, Manner::Lost]),
+    (Scene::Pending, &[Manner::Plain, Manner::Lost]),
     (Scene::Text, &[Manner::Plain, Manner::Delete, Manner::Change]),
 ];
 

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     AppState,
+    auth::gate::Caller,
     http::{
         answer::Json,
         error::{ApiError, Code},
@@ -54,8 +55,8 @@ pub(crate) struct ReloadFault {
 }
 
 /// `POST /v1/reload`
-pub(crate) async fn reload(State(app): State<AppState>) -> Result<Json<Reload>, ApiError> {
-    let status = app.reload.reload().await?;
+pub(crate) async fn reload(State(app): State<AppState>, caller: Caller) -> Result<Json<Reload>, ApiError> {
+    let status = app.reload.reload(caller.actor).await?;
     if status.faults.is_empty() { Ok(Json(status.into())) } else { Err(refusal(&status.faults)) }
 }
 
