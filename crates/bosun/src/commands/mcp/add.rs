@@ -21,7 +21,7 @@ use crate::commands::Usage;
 secret, and its value goes into <secrets>/<namespace>/SECRET/KEY."
 )]
 pub(super) struct Add {
-    /// The name: its tools are called NAME-<tool>
+    /// The name: its tools are called NAME-TOOL
     name: String,
     /// The folder of manifests
     #[arg(long, value_name = "DIR", default_value = "./agents")]
