@@ -1,0 +1,274 @@
+// The sample workflows of examples/n8n and what can happen to them, in the real n8n: run by `make e2e-n8n`.
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+
+import { openEditor } from './browser/editor.mjs';
+import { REPOSITORY, until } from './lib.mjs';
+import { startEverything } from './world.mjs';
+
+let world, n8n, bosun, services, mail;
+
+before(async () => {
+	world = await startEverything();
+	({ n8n, bosun, services, mail } = world);
+});
+
+after(async () => await world?.stop());
+
+/** Runs a workflow and returns its item. */
+async function run(path, body) {
+	const { status, body: item } = await n8n.webhook(path, body);
+	assert.equal(status, 200, JSON.stringify(item));
+	return item;
+}
+
+/** The calls of a query; what failed unexpectedly says why. */
+function history(item) {
+	return item.toolExecutionHistory.map(({ toolName, executionMode, success }) => `${toolName} ${executionMode ?? 'unknown'} ${success ? 'ok' : 'failed'}`);
+}
+
+describe('sample workflows', () => {
+	it('1: the Calculator answers what 25% of 8,432 is', async () => {
+		const item = await run('bosun-calculator');
+		assert.equal(item.response, '25% of 8,432 is 2108');
+		assert.deepEqual(history(item), ['Calculator external ok']);
+		assert.equal(item.connectedTools, 1);
+		assert.equal(item.toolSource, 'n8n');
+	});
+
+	it('2: web search and HTTP Request in n8n, then the database of the agent', async () => {
+		const item = await run('bosun-research');
+		assert.deepEqual(history(item), ['searxng-search external ok', 'http_request external ok', 'database-query internal ok']);
+		assert.match(item.response, /Rival CRM, about CRM competitors/);
+		assert.match(item.response, /Their prices: {"price":"49 EUR a seat"}/);
+		assert.match(item.response, /Too slow/);
+	});
+
+	it('2: a calculation in n8n and a fact of the agent in one turn', async () => {
+		const item = await run('bosun-facts');
+		assert.equal(item.response, '25 * 42 is 1050, and the capital of France is Paris.');
+		assert.deepEqual(history(item).sort(), ['Calculator external ok', 'country-facts internal ok']);
+	});
+
+	it('3: a manager with two AI Agent Tools that have tools of their own', async () => {
+		const item = await run('bosun-manager');
+		assert.deepEqual(history(item), ['researcher external ok', 'writer external ok']);
+		assert.match(item.response, /Notes: I found .*Rival CRM, about solar boats.* Article: Solar boats are quiet .*4 words/s);
+	});
+
+	it('3: an ARK agent asks an agent of n8n, which asks another ARK agent', async () => {
+		const item = await run('bosun-chain');
+		assert.match(item.response, /The expert says: .*It is 2108/);
+		assert.deepEqual(history(item), ['expert external ok']);
+		const { items } = await bosun.get('/queries?limit=10');
+		const inner = items.find((query) => query.target?.name === 'calculating-agent');
+		const shown = await bosun.get(`/queries/${inner.name}?view=rfc`);
+		assert.deepEqual(history(shown), ['calculator internal ok']);
+	});
+
+	it('4: the agent tells of a tool that fails, and the workflow goes on', async () => {
+		const item = await run('bosun-failing');
+		assert.equal(item.wentOn, true);
+		assert.deepEqual(history(item), ['order_status external failed']);
+		assert.match(item.response, /I could not look it up: .*the order system is down/);
+	});
+
+	for (const [mode, expected] of [
+		['ark', ['calculator internal ok', 'n8n_calculator unknown failed']],
+		['n8n', ['calculator unknown failed', 'n8n_calculator external ok']],
+		['hybrid', ['calculator internal ok', 'n8n_calculator external ok']],
+	]) {
+		it(`5: mode ${mode} shows its tools and no others`, async () => {
+			const item = await run('bosun-modes', { mode });
+			assert.deepEqual(history(item).sort(), expected);
+			assert.equal(item.connectedTools, mode === 'ark' ? 0 : 1);
+		});
+	}
+
+	it('6: five calls one after the other', async () => {
+		const item = await run('bosun-many', { input: 'Add one five times' });
+		assert.equal(item.response, 'That makes 5');
+		assert.equal(item.toolExecutionHistory.length, 5);
+	});
+
+	it('6: five calls of one turn run at once', async () => {
+		const started = Date.now();
+		const item = await run('bosun-many', { input: 'Add one to five numbers' });
+		assert.equal(item.response, '11 21 31 41 51');
+		assert(Date.now() - started < 1500, `five tools of 300 ms took ${Date.now() - started} ms`);
+	});
+
+	it('7: Workflow Tool, Code Tool with a schema, MCP Client, Think, a node as a tool', async () => {
+		const item = await run('bosun-kinds');
+		assert.deepEqual(history(item).filter((line) => !line.endsWith('ok')), []);
+		assert.match(item.response, /weather: .*sunny in Lisbon.*; repeat: ahoy ahoy; mcp: 42; think: All of them; date: .*2031/);
+	});
+});
+
+describe('what can go wrong', () => {
+	it('8: Bosun is killed while n8n runs the tool, and the workflow still ends right', async () => {
+		const running = run('e2e-hold');
+		await services.holding();
+		await bosun.kill();
+		// The result meets a server that is away.
+		services.release();
+		await bosun.start();
+		const item = await running;
+		assert.match(item.response, /It said: .*and released/);
+		assert.deepEqual(history(item), ['wait_for_release external ok']);
+	});
+
+	it('a stopped execution cancels its query', async () => {
+		const running = n8n.webhook('e2e-hold');
+		await services.holding();
+		const execution = await until('the execution', async () => (await n8n.executions('bosune2ehold0001')).find(({ status }) => status === 'running'));
+		await n8n.rest('POST', `/executions/${execution.id}/stop`, {});
+		const query = await until('the cancelled query', async () => (await bosun.get('/queries?state=cancelled')).items[0]);
+		assert.equal(query.target.name, 'patient-assistant');
+		services.release();
+		await running;
+	});
+
+	it('two tools of one name are refused with the names of both nodes', async () => {
+		const item = await run('e2e-clash');
+		assert.match(item.error, /Two connected tools are called "(mcp_)?adder": one of "(adder|mcp)", one of "(mcp|mcp_adder)"/);
+	});
+
+	it('several items, each with calls of both kinds in one turn', async () => {
+		const items = await run('e2e-items', { questions: ['Research and shout about tides', 'Research and shout about winds'] });
+		assert.deepEqual(items.map(({ response }) => response), ['researcher: I know tides; shout: TIDES', 'researcher: I know winds; shout: WINDS']);
+		assert.equal(new Set(items.map(({ queryName }) => queryName)).size, 2);
+	});
+
+	it('an answer is streamed to a trigger that streams', async () => {
+		const { status, body } = await n8n.webhook('e2e-stream');
+		assert.equal(status, 200);
+		const chunks = body.trim().split('\n').map((line) => JSON.parse(line)).filter(({ metadata }) => metadata.nodeName === 'ARK Agent');
+		assert.deepEqual([chunks[0].type, chunks.at(-1).type], ['begin', 'end']);
+		const text = chunks.filter(({ type }) => type === 'item').map(({ content }) => content);
+		assert.equal(text.join(''), '25% of 8,432 is 2108');
+	});
+});
+
+describe('9: a workflow that serves a tool', () => {
+	it('answers an agent that `bosun query` asks', async () => {
+		const { stdout } = await promisify(execFile)(process.env.BOSUN, ['query', '--agent', 'harbour-master', 'How is the weather in the harbour of Lisbon?'], { env: { ...process.env, BOSUN_SERVER: bosun.url }, timeout: 60_000 });
+		assert.match(stdout, /It is sunny in Lisbon/);
+	});
+
+	it('answers two agents at once, also after a restart of Bosun', async () => {
+		await bosun.kill();
+		await bosun.start();
+		const ask = async () => {
+			const body = { input: 'How is the weather in the harbour of Lisbon?', target: { type: 'agent', name: 'harbour-master' } };
+			const answer = await fetch(`${bosun.url}/v1/queries`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+			const { name } = await answer.json();
+			return await until('the answer', async () => {
+				const { status } = await bosun.get(`/queries/${name}?wait=5s`);
+				return status.phase === 'done' && status.response.content;
+			});
+		};
+		assert.deepEqual(await Promise.all([ask(), ask()]), ['It is sunny in Lisbon', 'It is sunny in Lisbon']);
+	});
+});
+
+describe('10: a person at a gate, after a restart of Bosun', () => {
+	/** Follows the link of the mail as a browser would: n8n ignores what look like programs. */
+	async function decide(approved) {
+		const { body } = await n8n.webhook('e2e-gate');
+		assert.deepEqual(body, { message: 'Workflow was started' });
+		const text = await mail.next();
+		await bosun.stop();
+		await bosun.start();
+		const link = text.match(/http:\/\/127[^"\s]*/g).find((url) => url.includes(`approved=${approved}`));
+		assert(link, text);
+		// The mail is sent before the execution is saved as waiting.
+		await until('the waiting execution', async () => (await n8n.executions('bosune2egate0001'))[0].status === 'waiting');
+		const answer = await fetch(link, { headers: { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36' } });
+		assert.equal(answer.status, 200);
+		const ended = await until('the end of the query', async () => (await bosun.get('/queries?limit=5')).items.find(({ target, status }) => target.name === 'gatekeeper' && status.phase === 'done' && !seen.has(status.response.content)));
+		seen.add(ended.status.response.content);
+		return ended.status.response.content;
+	}
+	const seen = new Set();
+
+	it('approved: the tool runs', async () => {
+		assert.match(await decide(true), /I learned: .*49 EUR a seat/);
+	});
+
+	it('rejected: it does not, and the agent knows', async () => {
+		assert.match(await decide(false), /A person rejected the call of prices/);
+	});
+});
+
+describe('the docs', () => {
+	for (const page of ['n8n-tutorial.md', 'testing-n8n-tools.md']) {
+		it(`the commands of ${page} run as they are printed`, () => {
+			const text = readFileSync(join(REPOSITORY, 'docs', page), 'utf8');
+			const commands = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block);
+			assert(commands.length > 0);
+			for (const command of commands) {
+				const here = command.replaceAll('curl ', 'curl --fail-with-body --silent ').replaceAll('localhost:8080', new URL(bosun.url).host).replaceAll('localhost:5678', new URL(n8n.url).host);
+				execFileSync('sh', ['-ec', here], { stdio: ['ignore', 'pipe', 'inherit'] });
+			}
+		});
+	}
+
+	it('every sample is in the tutorial', () => {
+		const text = readFileSync(join(REPOSITORY, 'docs/n8n-tutorial.md'), 'utf8');
+		const samples = readdirSync(join(REPOSITORY, 'examples/n8n')).filter((file) => /^[1-68].*json$|7-tool-kinds.json/.test(file));
+		assert.deepEqual(samples.filter((file) => !text.includes(file)), []);
+	});
+});
+
+describe('the editor', () => {
+	let editor;
+
+	before(async () => {
+		editor = await openEditor(n8n);
+	});
+
+	after(async () => await editor?.close());
+
+	it('draws the node with its Tools input and its tools', async () => {
+		await editor.open('bosuncalculator1');
+		const handles = await editor.handles('ARK Agent');
+		assert.deepEqual(handles.inputs, ['ai_tool', 'main']);
+		assert.deepEqual(handles.outputs, ['main']);
+		assert(await editor.isConnected('Calculator', 'ARK Agent'));
+		assert.match(await editor.textOf('ARK Agent'), /n8n · math-assistant/);
+		await editor.screenshot('n8n-calculator');
+	});
+
+	it('shows the parameters, and the agents of the server', async () => {
+		await editor.openNode('ARK Agent');
+		const panel = await editor.panelText();
+		for (const label of ['Agent Name or ID', 'Input', 'Tool Source', 'Session ID', 'Options']) assert(panel.includes(label), `there is no ${label} in ${panel}`);
+		await editor.screenshot('n8n-agent-parameters');
+		const { data } = await n8n.rest('POST', '/dynamic-node-parameters/options', {
+			path: 'parameters.agent',
+			methodName: 'getAgents',
+			nodeTypeAndVersion: { name: 'n8n-nodes-bosun.arkAgentAdvanced', version: 1 },
+			currentNodeParameters: {},
+			credentials: { bosunArkApi: { id: 'bosunark00000001', name: 'ARK API' } },
+		});
+		assert(data.some(({ value }) => value === 'math-assistant'), JSON.stringify(data));
+	});
+
+	it('draws a hybrid workflow', async () => {
+		await editor.open('bosunresearch001');
+		assert(await editor.isConnected('http_request', 'ARK Agent'));
+		await editor.screenshot('n8n-hybrid');
+	});
+
+	it('tests the credential by asking the server', async () => {
+		const test = async (baseUrl) =>
+			(await n8n.rest('POST', '/credentials/test', { credentials: { id: 'bosunark00000001', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl, namespace: 'default', authScheme: 'none' } } })).data.status;
+		assert.equal(await test(bosun.url), 'OK');
+		assert.equal(await test(`${services.url}`), 'Error');
+	});
+});

@@ -1,0 +1,48 @@
+// Everything that the sample workflows need, started and stopped together.
+import { appendFileSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { Bosun, copyWith, freePort, N8n, PACKAGE, REPOSITORY, startModelApi, workFolder } from './lib.mjs';
+import { startMailServer } from './mail.mjs';
+import { startServices } from './services.mjs';
+
+/** 2.8.4 does not put the name of the node before those of an MCP server's tools. */
+const isOld = process.env.N8N_VERSION === '2.8.4';
+
+export async function startEverything() {
+	const folder = workFolder();
+	const services = await startServices();
+	const mail = await startMailServer();
+	const port = await freePort();
+	const addresses = { 'localhost:8091': `localhost:${services.port}`, 'localhost:5678': `127.0.0.1:${port}`, ...(isOld ? { mcp_adder: 'adder' } : {}) };
+	const samples = copyWith(join(REPOSITORY, 'examples/n8n'), join(folder, 'samples'), addresses);
+	copyWith(join(PACKAGE, 'e2e/workflows'), samples, addresses);
+	copyWith(join(PACKAGE, 'e2e/agents'), join(samples, 'agents'), addresses);
+	// The scenes of the scenarios follow those of the samples.
+	appendFileSync(join(samples, 'models.script.yaml'), readFileSync(join(PACKAGE, 'e2e/models.script.yaml')));
+
+	const models = await startModelApi({ folder, script: join(samples, 'models.script.yaml') });
+	const bosun = await Bosun.start({ folder, manifests: join(samples, 'agents') });
+	const n8n = await N8n.start({
+		folder,
+		port,
+		workflows: samples,
+		credentials: [
+			{ id: 'bosunark00000001', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: bosun.url, namespace: 'default', authScheme: 'none' } },
+			{ id: 'openaistand00001', name: 'OpenAI (scripted)', type: 'openAiApi', data: { apiKey: 'none', url: `${models.url}/v1` } },
+			{ id: 'smtpstandin00001', name: 'SMTP', type: 'smtp', data: { user: 'u', password: 'p', host: '127.0.0.1', port: mail.port, secure: false, disableStartTls: true } },
+			{ id: 'searxngstand0001', name: 'SearXNG', type: 'searXngApi', data: { apiUrl: services.url } },
+		],
+	});
+	await n8n.publish();
+	return {
+		...{ bosun, n8n, services, mail },
+		async stop() {
+			await n8n.stop();
+			await bosun.stop();
+			await models.stop();
+			services.stop();
+			mail.stop();
+		},
+	};
+}

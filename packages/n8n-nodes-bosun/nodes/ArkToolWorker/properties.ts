@@ -1,0 +1,29 @@
+import type { INodeProperties } from 'n8n-workflow';
+
+export const properties: INodeProperties[] = [
+	{
+		displayName: 'Tool Names or IDs',
+		name: 'tools',
+		type: 'multiOptions',
+		typeOptions: { loadOptionsMethod: 'getExternalTools' },
+		default: [],
+		required: true,
+		description: 'Choose from the list, or specify IDs using an <a href="https://docs.n8n.io/code/expressions/">expression</a>',
+	},
+	{
+		displayName: 'Concurrency',
+		name: 'concurrency',
+		type: 'number',
+		typeOptions: { minValue: 1 },
+		default: 5,
+		description: 'How many calls run at the same time',
+	},
+	{
+		displayName: 'Lease (Seconds)',
+		name: 'leaseSeconds',
+		type: 'number',
+		typeOptions: { minValue: 5 },
+		default: 60,
+		description: 'How long a call is reserved for this workflow without a sign of life from n8n. It is extended while the workflow runs.',
+	},
+];

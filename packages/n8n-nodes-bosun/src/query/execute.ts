@@ -1,0 +1,219 @@
+/**
+ * The node's execution: one query for each item.
+ *
+ * It is entered again, from the first item, whenever n8n's engine has run something for it. Nothing is remembered in
+ * between but the names of the queries: the server knows the rest, and what has been created is found, not repeated.
+ */
+import { randomUUID } from 'crypto';
+import { NodeOperationError } from 'n8n-workflow';
+import type { EngineRequest, EngineResponse, IDataObject, IExecuteFunctions, INodeExecutionData } from 'n8n-workflow';
+
+import { ArkClient } from '../ark/client';
+import { ArkError } from '../ark/error';
+import { hasEnded } from '../ark/wire';
+import type { ArkQuery } from '../ark/wire';
+import { readResponse } from '../engine/actions';
+import type { Action, ActionMetadata } from '../engine/actions';
+import { collectTools } from '../tools/collect';
+import { Toolbox } from '../tools/toolbox';
+import { UserFault } from './fault';
+import { deliverAnswers, runToEnd, WAIT_SECONDS } from './loop';
+import { queryName } from './name';
+import type { RunIdentity } from './name';
+import { outputOf } from './output';
+import { createBody, readParameters } from './request';
+import type { ItemParameters } from './request';
+import { TextStream } from './streamText';
+
+/** Seconds that a tool may take, unless the node says otherwise. */
+const TOOL_TIMEOUT = 30;
+/** How often a failed execution may be repeated under new names. */
+const MOST_ATTEMPTS = 100;
+
+/** The names of queries by item, kept between entries of the node. */
+interface Reentry {
+	queries: Record<number, string>;
+}
+
+type Metadata = ActionMetadata | Reentry;
+
+export async function executeItems(context: IExecuteFunctions, response?: EngineResponse<unknown>): Promise<INodeExecutionData[][] | EngineRequest> {
+	const run = await ItemRun.open(context, response as EngineResponse<Metadata> | undefined);
+	const outputs: INodeExecutionData[] = [];
+	for (let itemIndex = 0; itemIndex < context.getInputData().length; itemIndex++) {
+		try {
+			const end = await run.item(itemIndex);
+			if ('actions' in end) return { actions: end.actions, metadata: run.reentry } as EngineRequest;
+			outputs.push({ json: end.json, pairedItem: { item: itemIndex } });
+		} catch (error) {
+			const fault = explained(context, error, itemIndex);
+			if (!context.continueOnFail()) throw fault;
+			outputs.push({ json: { error: fault.message, description: fault.description ?? undefined }, error: fault, pairedItem: { item: itemIndex } });
+		}
+	}
+	return [outputs];
+}
+
+class ItemRun {
+	readonly reentry: Reentry;
+
+	private constructor(
+		private readonly context: IExecuteFunctions,
+		private readonly client: ArkClient,
+		private readonly signal: AbortSignal | undefined,
+		private readonly response: EngineResponse<ActionMetadata> | undefined,
+	) {
+		const metadata = response?.metadata as Partial<Reentry> | undefined;
+		this.reentry = { queries: { ...metadata?.queries } };
+	}
+
+	static async open(context: IExecuteFunctions, response?: EngineResponse<Metadata>): Promise<ItemRun> {
+		const signal = context.getExecutionCancelSignal();
+		const answered = response?.actionResponses?.length ? (response as EngineResponse<ActionMetadata>) : undefined;
+		return new ItemRun(context, await ArkClient.open(context, signal), signal, answered);
+	}
+
+	async item(itemIndex: number): Promise<{ json: IDataObject } | { actions: Action[] }> {
+		const parameters = readParameters(this.context, itemIndex);
+		const { options, toolSource } = parameters;
+		const toolbox = new Toolbox(async () => (toolSource === 'ark' ? [] : await collectTools(this.context, itemIndex)), {
+			timeoutMs: (options.toolTimeout ?? TOOL_TIMEOUT) * 1000,
+			cacheMs: (options.cacheSeconds ?? 0) * 1000,
+			signal: this.signal,
+		});
+		if (options.waitForAnswer === false) return { json: await this.createOnly(parameters, toolbox, itemIndex) };
+
+		let query = await this.find(parameters, toolbox, itemIndex);
+		const warnings = [...(query.warnings ?? []), ...(await this.shadowed(parameters, toolbox))];
+		const durations = new Map<string, string>();
+		const stopped = () => void this.cancel(query.name);
+		this.signal?.addEventListener('abort', stopped, { once: true });
+		const text = this.isStreaming(parameters) ? this.streamText(query.name, itemIndex) : undefined;
+		try {
+			if (this.response !== undefined && !hasEnded(query.status)) {
+				const answered = readResponse(this.response, itemIndex);
+				query = await deliverAnswers(query, answered, this.client, durations);
+				if (answered.next.length > 0) return { actions: answered.next };
+			}
+			const end = await runToEnd(query, { client: this.client, toolbox, itemIndex, durations });
+			if ('actions' in end) return end;
+			text?.finish(end.query.response);
+			if (text) this.context.sendChunk('end', itemIndex);
+			if (end.query.status !== 'completed') throw queryFailed(this.context, end.query, itemIndex);
+			this.hint(warnings);
+			return { json: outputOf(end.query, parameters, { connectedTools: (await toolbox.tools()).length, warnings, durations }) };
+		} finally {
+			text?.finish(undefined);
+			this.signal?.removeEventListener('abort', stopped);
+		}
+	}
+
+	/** The query of an item: known from the entry before, or created now. */
+	private async find(parameters: ItemParameters, toolbox: Toolbox, itemIndex: number): Promise<ArkQuery> {
+		const known = this.reentry.queries[itemIndex];
+		if (known !== undefined) {
+			return (await this.client.get<ArkQuery>(this.client.path(`/queries/${known}`), { query: { view: 'rfc' } })).body;
+		}
+		const query = await this.create(parameters, toolbox, itemIndex, WAIT_SECONDS);
+		this.reentry.queries[itemIndex] = query.name;
+		return query;
+	}
+
+	/**
+	 * Creates the query, or finds the one that this very run has created.
+	 *
+	 * A query that had already ended badly belongs to an earlier attempt ("Retry On Fail"), and one that asks something
+	 * else to another n8n with the same numbers; both get a successor.
+	 */
+	private async create(parameters: ItemParameters, toolbox: Toolbox, itemIndex: number, waitSeconds: number): Promise<ArkQuery> {
+		const body = createBody(parameters, await toolbox.tools(), this.labels(parameters));
+		for (let attempt = 1; ; attempt++) {
+			const name = queryName(this.identity(itemIndex), itemIndex, attempt);
+			const request = { query: { wait: `${waitSeconds}s`, view: 'rfc' }, body: { name, ...body } };
+			const answer = await this.client.post<ArkQuery>(this.client.path('/queries'), request).catch(ifTaken);
+			const isOver = answer === TAKEN || (answer.replayed && hasEnded(answer.body.status) && answer.body.status !== 'completed');
+			if (answer !== TAKEN && (!isOver || attempt === MOST_ATTEMPTS)) return answer.body;
+			if (attempt === MOST_ATTEMPTS) throw new UserFault(`The server has ${attempt} other queries of this execution`, 'Delete them, or run the workflow again.');
+		}
+	}
+
+	private async createOnly(parameters: ItemParameters, toolbox: Toolbox, itemIndex: number): Promise<IDataObject> {
+		if ((await toolbox.tools()).length > 0) {
+			throw new UserFault('The tools that are connected to this node run in it, so it must wait for the answer', 'Turn "Wait for Answer" on, or set Tool Source to "ARK Tools Only".');
+		}
+		const query = await this.create(parameters, toolbox, itemIndex, 0);
+		return { queryName: query.name, status: query.status, agentName: parameters.agent, input: parameters.input };
+	}
+
+	/** Connected tools that the agent does not see, since it has one of the same name. */
+	private async shadowed({ agent, toolSource }: ItemParameters, toolbox: Toolbox): Promise<string[]> {
+		const connected = toolSource === 'hybrid' ? await toolbox.tools() : [];
+		if (connected.length === 0) return [];
+		const { body } = await this.client.get<{ spec?: { tools?: Array<{ name?: string }> } }>(this.client.path(`/agents/${encodeURIComponent(agent)}`));
+		const own = new Set(body.spec?.tools?.map(({ name }) => name));
+		return connected.filter(({ name }) => own.has(name)).map(({ name, nodeName }) => `The agent has a tool "${name}" of its own, and uses it instead of "${nodeName}"`);
+	}
+
+	private hint(warnings: string[]): void {
+		for (const message of warnings) this.context.addExecutionHints({ message, location: 'outputPane', type: 'warning' });
+	}
+
+	private identity(itemIndex: number): RunIdentity {
+		return {
+			instanceId: this.context.getInstanceId(),
+			workflowId: this.context.getWorkflow().id ?? '',
+			// An execution that is not saved has no number; then nothing can be repeated either.
+			executionId: this.context.getExecutionId() ?? `unsaved-${randomUUID()}`,
+			nodeId: this.context.getNode().id,
+			runIndex: Number(this.context.evaluateExpression('{{ $runIndex }}', itemIndex) ?? 0),
+		};
+	}
+
+	private labels({ sessionId }: ItemParameters): Record<string, string> {
+		const workflow = this.context.getWorkflow();
+		const labels: Record<string, string | undefined> = {
+			n8n_workflow_id: workflow.id,
+			n8n_workflow_name: workflow.name,
+			n8n_execution_id: this.context.getExecutionId(),
+			n8n_node: this.context.getNode().name,
+			n8n_session_id: sessionId || undefined,
+		};
+		return Object.fromEntries(Object.entries(labels).filter((entry): entry is [string, string] => Boolean(entry[1])));
+	}
+
+	private isStreaming({ options }: ItemParameters): boolean {
+		return options.streamText !== false && this.context.isStreaming?.() === true;
+	}
+
+	private streamText(queryName: string, itemIndex: number): TextStream {
+		this.context.sendChunk('begin', itemIndex);
+		return TextStream.open(this.client, queryName, (chunk) => this.context.sendChunk('item', itemIndex, chunk));
+	}
+
+	/** A stopped execution reads no answer, so none should be paid for. */
+	private async cancel(name: string): Promise<void> {
+		try {
+			await this.client.postAfterStop(this.client.path(`/queries/${name}/cancel`));
+		} catch (error) {
+			this.context.logger.warn(`The query ${name} could not be cancelled: ${(error as Error).message}`);
+		}
+	}
+}
+
+const TAKEN = Symbol('the name belongs to another query');
+
+function ifTaken(error: unknown): typeof TAKEN {
+	if (error instanceof ArkError && error.code === 'query_exists') return TAKEN;
+	throw error;
+}
+
+function queryFailed(context: IExecuteFunctions, { status, error, name }: ArkQuery, itemIndex: number): NodeOperationError {
+	const message = status === 'cancelled' ? 'The query was cancelled' : `The query failed: ${error?.message ?? 'the server gives no reason'}`;
+	return new NodeOperationError(context.getNode(), message, { itemIndex, description: `Query ${name}${error ? `, code ${error.code}` : ''}` });
+}
+
+function explained(context: IExecuteFunctions, error: unknown, itemIndex: number): NodeOperationError {
+	if (error instanceof NodeOperationError) return error;
+	const description = error instanceof ArkError ? `The server answered with the code ${error.code}` : (error as Partial<UserFault>).description;
+	return new NodeOperationError(context.getNode(), error as Error, { itemIndex, message: (error as Error).message, description });
+}

@@ -1,0 +1,103 @@
+/** What is asked of the server, from the parameters of the node. */
+import type { IDataObject, IExecuteFunctions } from 'n8n-workflow';
+
+import type { CreateQuery } from '../ark/wire';
+import type { ConnectedTool } from '../tools/collect';
+import { isObject } from '../tools/schema';
+import type { ToolSourceMode } from '../tools/types';
+import { jsonOrNothing, UserFault } from './fault';
+
+/** A person may take a day to look at a gate; an agent of n8n takes as long as its own tools. */
+const GATE_TIMEOUT = '24h';
+const ENGINE_TIMEOUT = '1h';
+
+export interface ItemParameters {
+	agent: string;
+	input: string;
+	toolSource: ToolSourceMode;
+	sessionId: string;
+	options: ItemOptions;
+}
+
+export interface ItemOptions {
+	cacheSeconds?: number;
+	maxToolCalls?: number;
+	maxTokens?: number;
+	memory?: string;
+	model?: string;
+	outputSchema?: string | IDataObject;
+	parameters?: { parameter?: Array<{ name: string; value: string }> };
+	resultFormat?: 'full' | 'response' | 'json';
+	resumeWaiting?: boolean;
+	streamText?: boolean;
+	temperature?: number;
+	timeout?: number;
+	toolTimeout?: number;
+	waitForAnswer?: boolean;
+}
+
+export function readParameters(context: IExecuteFunctions, itemIndex: number): ItemParameters {
+	const text = (name: string) => String(context.getNodeParameter(name, itemIndex, '') ?? '').trim();
+	const parameters: ItemParameters = {
+		agent: text('agent'),
+		input: text('input'),
+		// The variant of the node that is a tool of another agent has no input for tools.
+		toolSource: isToolVariant(context) ? 'ark' : (text('toolSource') as ToolSourceMode),
+		sessionId: text('sessionId'),
+		options: context.getNodeParameter('options', itemIndex, {}) as ItemOptions,
+	};
+	for (const required of ['agent', 'input'] as const) {
+		if (parameters[required] === '') {
+			throw new UserFault(`The ${required} is empty`, EMPTY[required]);
+		}
+	}
+	return parameters;
+}
+
+const EMPTY = {
+	agent: 'Choose an agent from the list, or write its name. The list shows the agents of the namespace in the credential.',
+	input: 'Write what the agent should do. An expression such as {{ $json.chatInput }} is empty if the item has no such field.',
+};
+
+/** n8n makes a second node type of every node that is usable as a tool, without its inputs. */
+export function isToolVariant(context: IExecuteFunctions): boolean {
+	return context.getNode().type.endsWith('Tool');
+}
+
+export function createBody(parameters: ItemParameters, tools: ConnectedTool[], labels: Record<string, string>): Omit<CreateQuery, 'name'> {
+	const { agent, input, toolSource, sessionId, options } = parameters;
+	const seconds = (time?: number) => (time ? `${time}s` : undefined);
+	return {
+		input,
+		target: { type: 'agent', name: agent },
+		toolSource,
+		externalTools: tools.map(definition),
+		sessionId: sessionId || undefined,
+		memory: options.memory ? { name: options.memory } : undefined,
+		modelRef: options.model ? { name: options.model } : undefined,
+		modelOptions: modelOptions(options),
+		parameters: options.parameters?.parameter,
+		outputSchema: outputSchema(options.outputSchema),
+		timeout: seconds(options.timeout),
+		maxToolCalls: options.maxToolCalls,
+		// Only an n8n that is gone lets a call expire, and then no client is left that reads the answer.
+		onExpired: 'fail',
+		metadata: { labels },
+	};
+}
+
+function definition({ name, description, parameters, route }: ConnectedTool): CreateQuery['externalTools'][number] {
+	const timeout = { direct: undefined, engine: ENGINE_TIMEOUT, gate: GATE_TIMEOUT }[route.by];
+	return { name, description, parameters, timeout };
+}
+
+function modelOptions({ temperature, maxTokens }: ItemOptions): CreateQuery['modelOptions'] {
+	return temperature === undefined && maxTokens === undefined ? undefined : { temperature, maxTokens };
+}
+
+function outputSchema(written: ItemOptions['outputSchema']): unknown {
+	if (written === undefined || written === '') return undefined;
+	const schema = isObject(written) ? written : jsonOrNothing(written as string);
+	if (!isObject(schema)) throw new UserFault('The output schema is not a JSON object', 'Write a JSON Schema with "type": "object".');
+	return schema;
+}

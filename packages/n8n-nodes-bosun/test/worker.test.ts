@@ -1,0 +1,141 @@
+/** A workflow that serves a tool. */
+import type { ILoadOptionsFunctions, INodeExecutionData, IRun, ITriggerFunctions } from 'n8n-workflow';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+
+import { ArkToolWorker } from '../nodes/ArkToolWorker/ArkToolWorker.node';
+import { answerOf } from '../src/worker/answer';
+import { context, FakeArk } from './support';
+import type { Answer, Received } from './support';
+
+let ark: FakeArk;
+afterEach(() => ark?.stop());
+
+const call = (id: string, args: object = {}) => ({ id, name: 'weather', arguments: args, queryName: 'q', deadline: 'later', lease: `lease-${id}`, leasedUntil: 'soon', attempt: 1 });
+const ended = (json: object) => ({ data: { resultData: { lastNodeExecuted: 'End', runData: { End: [{ data: { main: [[{ json: { first: true } }, { json }]] } }] } } } }) as unknown as IRun;
+/** A claim that finds nothing is held by the server. */
+const held = async () => await new Promise<Answer>(() => {});
+
+interface Options {
+	answer: (request: Received, number: number) => Answer | Promise<Answer>;
+	run?: (item: INodeExecutionData) => Promise<IRun>;
+	parameters?: object;
+	mode?: string;
+}
+
+async function start({ answer, run = async () => ended({ response: 'sunny' }), parameters = {}, mode = 'trigger' }: Options) {
+	ark = await FakeArk.start(answer);
+	const emitted: INodeExecutionData[] = [];
+	const emitError = vi.fn();
+	const base = context({ url: ark.url, parameters: { tools: ['weather', 'tides'], concurrency: 2, leaseSeconds: 60, ...parameters } }) as unknown as ITriggerFunctions;
+	const given = {
+		...base,
+		getNodeParameter: (name: string, fallback: unknown) => ({ tools: ['weather', 'tides'], concurrency: 2, leaseSeconds: 60, ...parameters })[name as 'tools'] ?? fallback,
+		getMode: () => mode,
+		emitError,
+		emit: ([[item]]: INodeExecutionData[][], _: unknown, done: { resolve: (run: IRun) => void }) => {
+			emitted.push(item);
+			void run(item).then(done.resolve);
+		},
+		helpers: {
+			...base.helpers,
+			createDeferredPromise: () => {
+				let resolve: (run: IRun) => void = () => {};
+				const promise = new Promise<IRun>((settle) => (resolve = settle));
+				return { promise, resolve, reject: () => {} };
+			},
+		},
+	} as unknown as ITriggerFunctions;
+	const trigger = await new ArkToolWorker().trigger.call(given);
+	return { emitted, emitError, given, trigger };
+}
+
+const claims = () => ark.received.filter(({ path }) => path.endsWith('/tool-calls'));
+const posts = (kind: string) => ark.received.filter(({ path }) => path.endsWith(`/${kind}`));
+
+describe('ARK Tool Worker', () => {
+	it('claims calls, starts the workflow with each, and delivers its last item', async () => {
+		const { emitted, trigger } = await start({
+			answer: async ({ path }) => (path.endsWith('/result') ? { body: { status: 'accepted' } } : claims().length === 1 ? { body: { items: [call('c1', { city: 'Lisbon' })] } } : await held()),
+		});
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(1));
+		expect(claims()[0].query).toEqual({ tools: 'weather,tides', limit: '2', lease: '60s', wait: '25s' });
+		expect(emitted[0].json).toEqual({ toolCallId: 'c1', toolName: 'weather', args: { city: 'Lisbon' }, queryName: 'q', attempt: 1, deadline: 'later' });
+		expect(posts('result')[0]).toMatchObject({ path: '/v1/namespaces/default/tool-calls/c1/result', body: { lease: 'lease-c1', success: true, result: 'sunny' } });
+		await trigger.closeFunction!();
+	});
+
+	it('runs no more calls at once than it may', async () => {
+		let finish = () => {};
+		const { emitted, trigger } = await start({
+			answer: async ({ path }) => (path.endsWith('/result') ? { body: {} } : claims().length <= 2 ? { body: { items: [call(`c${claims().length}`)] } } : await held()),
+			run: async () => await new Promise<IRun>((resolve) => (finish = () => resolve(ended({ done: true })))),
+		});
+		await vi.waitFor(() => expect(emitted).toHaveLength(2));
+		expect(claims().map(({ query }) => query.limit)).toEqual(['2', '1']);
+		finish();
+		await vi.waitFor(() => expect(claims()).toHaveLength(3));
+		expect(claims()[2].query.limit).toBe('1');
+		void trigger.closeFunction!();
+	});
+
+	it('keeps its lease while the workflow runs, and no longer', async () => {
+		let finish = () => {};
+		const { trigger } = await start({
+			parameters: { leaseSeconds: 0.15 },
+			answer: async ({ path }) => (/result$|heartbeat$/.test(path) ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held()),
+			run: async () => await new Promise<IRun>((resolve) => (finish = () => resolve(ended({ done: true })))),
+		});
+		await vi.waitFor(() => expect(posts('heartbeat').length).toBeGreaterThanOrEqual(2));
+		expect(posts('heartbeat')[0]).toMatchObject({ path: '/v1/namespaces/default/tool-calls/c1/heartbeat', body: { lease: 'lease-c1', for: '0.15s' } });
+		finish();
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(1));
+		const before = posts('heartbeat').length;
+		await trigger.closeFunction!();
+		expect(posts('heartbeat').length - before).toBeLessThanOrEqual(1);
+	});
+
+	it('reports a refusal to n8n and stops', async () => {
+		const { emitError } = await start({ answer: () => ({ status: 404, body: { error: { code: 'route_not_found', message: 'there is no such path' } } }) });
+		await vi.waitFor(() => expect(emitError).toHaveBeenCalled());
+		expect(emitError.mock.calls[0][0]).toMatchObject({ message: 'there is no such path', description: 'The server answered with the code route_not_found' });
+		expect(claims()).toHaveLength(1);
+	});
+
+	it('says in the log what could not be delivered', async () => {
+		const { given, trigger } = await start({
+			answer: async ({ path }) => (path.endsWith('/result') ? { status: 410, body: { error: { code: 'call_expired', message: 'too late' } } } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held()),
+		});
+		await vi.waitFor(() => expect(given.logger.warn).toHaveBeenCalledWith('The result of weather (c1) could not be delivered: too late'));
+		await trigger.closeFunction!();
+	});
+
+	it('waits for the button in the editor', async () => {
+		const { trigger } = await start({ mode: 'manual', answer: held });
+		expect(ark.received).toEqual([]);
+		await trigger.manualTriggerFunction!();
+		await vi.waitFor(() => expect(claims()).toHaveLength(1));
+		await trigger.closeFunction!();
+	});
+
+	it('needs a tool', async () => {
+		await expect(start({ answer: held, parameters: { tools: [] } })).rejects.toThrow('No tool is chosen');
+	});
+
+	it('lists the tools that workers serve, and no others', async () => {
+		ark = await FakeArk.start(() => ({ body: { items: [{ name: 'weather', description: 'Tells it', binding: 'external' }, { name: 'calculator', binding: 'builtin' }] } }));
+		const given = context({ url: ark.url }) as unknown as ILoadOptionsFunctions;
+		expect(await new ArkToolWorker().methods.loadOptions.getExternalTools.call(given)).toEqual([{ name: 'weather', value: 'weather', description: 'Tells it' }]);
+	});
+});
+
+describe('the answer of a workflow', () => {
+	it.each([
+		['its last item', ended({ a: 1 }), { success: true, result: { a: 1 } }],
+		['the field response alone', ended({ response: 'sunny' }), { success: true, result: 'sunny' }],
+		['its error', { data: { resultData: { error: { message: 'no such city' }, runData: {} } } }, { success: false, error: 'no such city' }],
+		['no item', { data: { resultData: { lastNodeExecuted: 'End', runData: { End: [{ data: { main: [[]] } }] } } } }, { success: false, error: 'The workflow ended without an item' }],
+		['nothing', undefined, { success: false, error: 'The workflow gave no answer' }],
+	])('is %s', (_, run, outcome) => {
+		expect(answerOf(run as IRun | undefined)).toEqual(outcome);
+	});
+});
