@@ -3,19 +3,19 @@
 CARGO ?= cargo
 # Tests and documentation must not pass because of a stale lock file.
 LOCKED := --locked
-# Without the reader of Zod and its parser, thirty crates, and the client of MCP: docs/decisions/017-build-time.md.
+# Without the Zod reader, whose parser is thirty crates, and the MCP client: docs/decisions/017-build-time.md.
 SLIM := --no-default-features
-# The program of `make demo` and `make serve`, and what it is built of.
+# The program of `make demo` and `make serve`, and what it is built from.
 PROGRAM := $(or $(CARGO_TARGET_DIR),target)/debug/bosun
 SOURCES := Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src examples/agents
 
 .DEFAULT_GOAL := help
-.PHONY: attack conformance docs-page help setup program demo serve install test fmt lint unit doc deny chaos interop otel slim release bench fuzz clean
+.PHONY: attack bench-n8n conformance docs-page e2e-n8n help n8n setup program demo serve install test fmt lint unit doc deny chaos interop otel slim release bench fuzz tck clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what the tests need besides Rust (jq, bc and curl), if missing, and fetch the sources of dependencies
+setup: ## install what the tests need besides Rust (jq, bc, curl and npm), if missing, and fetch the sources of dependencies
 	@.ci/setup
 	@$(CARGO) fetch --quiet $(LOCKED)
 
@@ -40,7 +40,7 @@ serve: program ## a server on 127.0.0.1:8080 with the example agents
 install: ## put `bosun` where cargo puts programs
 	$(CARGO) install --quiet $(LOCKED) --path crates/bosun
 
-test: setup lint unit otel slim doc ## everything that CI runs
+test: setup lint unit otel slim doc n8n ## everything that CI runs
 
 fmt: ## format the code
 	$(CARGO) fmt --all
@@ -86,11 +86,18 @@ conformance: ## generated requests against every route of docs/openapi.json (nee
 	interop/openapi/run.sh
 	interop/mcp/conformance/run.sh
 
-interop: ## the Zod converter and the stand-in for model APIs against the real packages, argument validation against JSON Schema's own tests, public MCP servers over HTTP (needs npm and pip)
+interop: ## the converters of Zod, n8n and OpenAPI and the stand-ins for model APIs and Nango against the real packages, argument validation against JSON Schema's own tests, public MCP servers over HTTP (needs npm and pip)
 	interop/zod/run.sh
+	interop/n8n/run.sh
+	interop/openapi-docs/run.sh
 	interop/json-schema/run.sh
 	interop/models/run.sh
+	interop/nango/run.sh
 	BOSUN_MCP_PEERS=all $(CARGO) test $(LOCKED) -p bosun --test it -- mcp::peers::
+
+tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branch 1.0-dev> (needs Python)
+	$(CARGO) build --quiet $(LOCKED) -p bosun
+	interop/a2a/tck/run.sh $(KIT) --transport jsonrpc,http_json
 
 otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings
@@ -98,6 +105,22 @@ otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of
 
 slim: ## the program as `make demo` builds it: without a warning, and it says what it lacks
 	@CARGO=$(CARGO) .ci/slim
+
+# What npm has installed, as it records it.
+packages/node_modules/.package-lock.json: packages/package.json packages/*/package.json packages/package-lock.json
+	cd packages && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+n8n: packages/node_modules/.package-lock.json ## the nodes for n8n: types, lint, unit tests with their coverage, build (needs npm)
+	cd packages/n8n-nodes-bosun && npm run --silent typecheck && npm run --silent lint && npm test --silent && npm run --silent build
+
+e2e-n8n: packages/node_modules/.package-lock.json ## the nodes and the sample workflows in the real n8n, N8N_VERSION 2.41.1 or 2.8.4, which is installed into a cache folder first
+	$(CARGO) build $(LOCKED) -p bosun --features standin
+	packages/n8n-nodes-bosun/e2e/run.sh '$(PROGRAM)'
+
+bench-n8n: packages/node_modules/.package-lock.json ## the node against n8n's own agent, in the real n8n, with the same scripted model
+	$(CARGO) build $(LOCKED) -p bosun --features standin
+	bench/n8n/run '$(PROGRAM)'
 
 docs-page: ## /docs in a real browser, compared with the description of the API (needs npm)
 	interop/docs-page/run.sh

@@ -2,8 +2,8 @@
 //!
 //! `run` measures the real program as its own process, over HTTP, with durable answers; and, in turns, floors that do
 //! only what cannot be left out. A figure means little on a machine that does other work at the same time; the ratio to
-//! the floor of the same run means more. Parts can be selected by name: `tools cycle cold model step streams waiting
-//! peers`. `tools` is the domain alone, in this process: the validation of arguments compared with ajv and Zod, and a
+//! the floor of the same run means more. Parts can be selected by name: `tools cycle cold model step inside
+//! discovery streams waiting peers`. `tools` is the domain alone, in this process: the validation of arguments compared with ajv and Zod, and a
 //! catalogue of 100,000 tools. `load` and `profile` are for profiling a server under load; the other commands are
 //! processes that `run` starts.
 
@@ -12,12 +12,15 @@ mod catalog;
 mod clock;
 mod cold;
 mod cycle;
+mod discovery;
 mod floor;
 mod http;
+mod inside;
 mod listen;
 mod load;
 mod model;
 mod options;
+mod peer;
 mod peers;
 mod process;
 mod profile;
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         }
         ["floor", data, sample] => runtime(2)?.block_on(floor::serve(data.as_ref(), sample.as_ref())),
         ["model", script] => runtime(2)?.block_on(model::serve(script.as_ref())),
+        ["peer"] => runtime(2)?.block_on(peer::serve()),
         ["broadcast"] => runtime(2)?.block_on(broadcast::serve()),
         ["readers", authority, path, count] => {
             runtime(1)?.block_on(streams::read_many(authority, path, count.parse()?))
@@ -111,6 +115,8 @@ fn measure(part: Part, world: &process::World, options: &Options, report: &mut r
         Part::Cold => client.block_on(cold::starts(world, options, report)).context("cold starts"),
         Part::Model => client.block_on(model::measure(world, options, report)).context("a model over HTTP"),
         Part::Step => client.block_on(step::measure(options, report)).context("one step"),
+        Part::Inside => client.block_on(inside::measure(options, report)).context("inside calls"),
+        Part::Discovery => client.block_on(discovery::measure(world, options, report)).context("discovery"),
         Part::Streams => client.block_on(streams::measure(world, options, report)).context("streams"),
         Part::Waiting => client.block_on(waiting::measure(world, options, report)).context("waiting queries"),
         Part::Peers => client.block_on(peers::measure(world, options, report)).context("peers"),

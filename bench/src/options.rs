@@ -15,15 +15,19 @@ pub(crate) enum Part {
     Waiting,
     Streams,
     Step,
+    Inside,
+    Discovery,
 }
 
 impl Part {
-    pub(crate) const ALL: [(&'static str, Self); 8] = [
+    pub(crate) const ALL: [(&'static str, Self); 10] = [
         ("tools", Self::Tools),
         ("cycle", Self::Cycle),
         ("cold", Self::Cold),
         ("model", Self::Model),
         ("step", Self::Step),
+        ("inside", Self::Inside),
+        ("discovery", Self::Discovery),
         ("streams", Self::Streams),
         ("waiting", Self::Waiting),
         ("peers", Self::Peers),

@@ -104,6 +104,11 @@ impl World {
         Running::start(command).await
     }
 
+    /// Starts a server with other manifests.
+    pub(crate) async fn serve_manifests(&self, data: &Path, manifests: &Path) -> anyhow::Result<Running> {
+        Running::start(self.server(data, manifests)).await
+    }
+
     /// Starts a server whose model is the one that listens at `model`.
     pub(crate) async fn serve_remote(&self, data: &Path, model: &str) -> anyhow::Result<Running> {
         let manifests = self.data("manifests-http");

@@ -11,17 +11,17 @@ use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
 use bosun_core::{Actor, Namespace, QueryLimits, Status, tool::toolset::Mode};
 use bosun_engine::{Engine, EngineSettings, Submission, SystemClock, blob::MemoryBlobs, memory::MemoryStore};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 use crate::{
+    clock::processor_time,
     cycle::median,
     options::Options,
     report::{Figure, Goal, Report},
 };
 
 const GOAL_MICROS: f64 = 20.0;
-const STEPS: usize = 21;
+pub(crate) const STEPS: usize = 21;
 /// Queries of each kind in a round.
 const QUERIES: usize = 100;
 
@@ -52,14 +52,17 @@ pub(crate) async fn measure(options: &Options, report: &mut Report) -> anyhow::R
 async fn spend(engine: &Engine, input: &str) -> anyhow::Result<f64> {
     let before = processor_time();
     for _ in 0..QUERIES {
-        let snapshot = engine.submit(submission(input), Some(Duration::from_secs(20))).await?.snapshot;
-        ensure!(
-            snapshot.head.status() == Status::Completed,
-            "unexpected end of the query: {:?}",
-            snapshot.transcript.end
-        );
+        run_query(engine, input).await?;
     }
     Ok((processor_time() - before).as_secs_f64() * 1e6 / QUERIES as f64)
+}
+
+/// Runs one query of the agent to its end.
+pub(crate) async fn run_query(engine: &Engine, input: &str) -> anyhow::Result<()> {
+    let snapshot = engine.submit(submission(input), Some(Duration::from_secs(20))).await?.snapshot;
+    let (status, end) = (snapshot.head.status(), &snapshot.transcript.end);
+    ensure!(status == Status::Completed, "unexpected end of the query: {end:?}");
+    Ok(())
 }
 
 fn submission(input: &str) -> Submission {
@@ -105,8 +108,3 @@ spec:
   modelRef: {name: scripted}
   tools: [{type: builtin, name: calculator}]
 ";
-
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
-}

@@ -1,5 +1,5 @@
 //! A schema, a NUL, and arguments: valid arguments must be valid when they are checked again, and a text must have the
-//! same verdict as the value that the other JSON reader makes of it.
+//! same verdict as the value that `json::parse` reads from it.
 #![no_main]
 
 use std::sync::Arc;

@@ -105,11 +105,11 @@ async function send(id, body) {
 
 test("a request that is sent from the page is answered on it", async () => {
   assert.match(await send("listAgents"), /^GET \/v1\/agents\n200 OK\n[^]*"math-assistant"/);
-  const query = { name: "from-the-page", input: "<b>bold</b>", target: { type: "agent", name: "nobody" } };
+  const query = { name: "from-the-page", input: "<b>bold</b>", target: { type: "agent", name: "absent" } };
   assert.match(await send("createQuery", query), /^POST \/v1\/queries\n422 Unprocessable Entity\n[^]*"agent_not_found"/);
 });
 
-test("a key in the page goes along with the request, and what an answer says is text", async () => {
+test("a key in the page is sent with the request, and the answer is shown as text", async () => {
   await page.type("#token", "<img src=x onerror=alert(1)>");
   await page.type("#namespace", "elsewhere");
   assert.match(await send("listQueries"), /^GET \/v1\/queries\?namespace=elsewhere\n404 Not Found\n[^]*Kubernetes API error: Not Found/);

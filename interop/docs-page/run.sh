@@ -1,5 +1,5 @@
 #!/bin/sh
-# Opens /docs of a server in a real browser (headless Chromium from npm) and holds what it draws against /openapi.json: every
+# Opens /docs of a server in a real browser (headless Chromium from npm) and compares what it draws with /openapi.json: every
 # operation with its parameters and answers, the search, and a request that is sent from the page. Nothing may be fetched
 # from anywhere else, and nothing may go wrong on the console.
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the official test suite of JSON Schema against the check of arguments, for draft 7 and draft 2020-12.
-# What differs must be listed in differences.json with its reason. The suite is kept beside the build.
+# What differs must be listed in differences.json with its reason. The suite is kept next to the build.
 set -eu
 cd "$(dirname "$0")/../.."
 build="${CARGO_TARGET_DIR:-$PWD/target}"

@@ -109,8 +109,8 @@ for (const stream of [false, true]) {
       assert.equal(error.error.error.type, "authentication_error");
       return error.message.includes("invalid key");
     });
-    await assert.rejects(chat([user("nobody wrote this")], stream), OpenAI.BadRequestError);
-    await assert.rejects(message([user("nobody wrote this")], stream), Anthropic.BadRequestError);
+    await assert.rejects(chat([user("not in the script")], stream), OpenAI.BadRequestError);
+    await assert.rejects(message([user("not in the script")], stream), Anthropic.BadRequestError);
   });
 
   test(`both, ${how}: a stream that drips is whole`, async () => {
@@ -118,15 +118,15 @@ for (const stream of [false, true]) {
     assert.equal((await message([user("slow")], stream)).content[0].text, "Byte by byte.");
   });
 
-  test(`both, ${how}: an end that is too early is told`, async () => {
+  test(`both, ${how}: a truncated answer says so`, async () => {
     assert.equal((await message([user("too long for Anthropic")], stream)).stop_reason, "max_tokens");
     if (!stream) assert.equal((await chat([user("too long")], stream)).finish_reason, "length");
   });
 }
 
-// Each SDK retries by itself; the body differs from one to the other, so each is told to come back.
+// Each SDK retries by itself; their bodies differ, so each gets its own failure first.
 test("429 with Retry-After, 529 and 500 are retried by the SDKs", async () => {
-  for (const [input, expect] of [["busy", "Thank you for waiting."], ["overloaded", "Here I am again."], ["broken", "Mended."]]) {
+  for (const [input, expect] of [["busy", "Thank you for waiting."], ["overloaded", "Here I am again."], ["broken", "Repaired."]]) {
     assert.equal((await chat([user(input)], false)).message.content, expect);
     assert.equal((await message([user(input)], false)).content[0].text, expect);
   }

@@ -45,9 +45,9 @@ export function version3(source) {
   });
 }
 
-export function version4(source) {
+export function version4(source, io = 'output') {
   return attempt(() => {
     zod4.globalRegistry.clear();
-    return zod4.toJSONSchema(evaluate(source, zod4));
+    return zod4.toJSONSchema(evaluate(source, zod4), { io });
   });
 }

@@ -122,7 +122,7 @@ for (let index = 0; index < Number(count); index += 1) {
   const root = schema(version, 3);
   // A constant that nothing uses is run by JavaScript but not read by the converter.
   const first = root.includes('reused') ? `const reused = ${reused}; ` : '';
-  questions.push({ version, source: `${first}const root = ${root}; root` });
+  questions.push({ version, source: `${first}const root = ${root}; root`, io: index % 4 === 3 ? 'input' : 'output' });
 }
 const { stdout, status, signal } = spawnSync(program, { input: questions.map((question) => `${JSON.stringify(question)}\n`).join(''), maxBuffer: 1 << 30 });
 if (status !== 0) {
@@ -145,8 +145,8 @@ let refused = 0;
 let assumed = 0;
 let trusted = 0;
 const different = [];
-questions.forEach(({ version, source }, index) => {
-  const theirs = version === 3 ? version3(source) : version4(source);
+questions.forEach(({ version, source, io }, index) => {
+  const theirs = version === 3 ? version3(source) : version4(source, io);
   const ours = answers[index];
   if (theirs.throws !== undefined && ours.faults) refused += 1;
   else if (JSON.stringify(theirs.schema) === JSON.stringify(ours.schema) && ours.schema !== undefined) both += 1;

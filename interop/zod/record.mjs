@@ -13,7 +13,7 @@ const fixtures = new URL('../../fixtures/zod/', import.meta.url);
 const corpus = JSON.parse(readFileSync(new URL('corpus.json', fixtures)));
 const results = {};
 for (const { id, source } of corpus) {
-  results[id] = { v3: version3(source), v4: version4(source) };
+  results[id] = { v3: version3(source), v4: version4(source), v4_input: version4(source, 'input') };
 }
 const text = `${JSON.stringify({ packages: versions, results }, null, 1)}\n`;
 const file = new URL('recorded.json', fixtures);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Compares the Zod converter with the real packages: they must still give what
-# fixtures/zod/recorded.json says, so must the converter, and both must agree on random schemas.
+# fixtures/zod/recorded.json says, so must the converter, and both must agree on random schemas and on the tools of
+# the TypeScript files of a folder: ours, or the one that is given.
 set -eu
 cd "$(dirname "$0")"
 npm ci --no-audit --no-fund --silent
@@ -9,3 +10,5 @@ cd ../..
 cargo test --quiet -p bosun-convert --lib zod::tests::corpus
 cargo build --quiet -p bosun-convert --example zod_to_json
 node interop/zod/random.mjs "${CARGO_TARGET_DIR:-target}/debug/examples/zod_to_json" 4000 1
+cargo build --quiet -p bosun-convert --example zod_tools
+node interop/zod/folder.mjs "${CARGO_TARGET_DIR:-target}/debug/examples/zod_tools" "${1:-fixtures/zod/tools}"

@@ -143,7 +143,7 @@ impl Network {
 pub enum Exception {
     /// One host, by the name or the address that a client would write.
     Host(HostAndPort),
-    /// A network, by whatever name it was reached.
+    /// A network, whatever name resolves to it.
     Network(Network),
 }
 
@@ -177,8 +177,8 @@ pub enum AddressWay {
 /// the answers of an internal DNS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the address is private, or its name resolves to one that is, and what a client has stored calls only public ones; the \
-     operator can list it in `allow_private`, or put the manifest in a file"
+    "the address is private, or its name resolves to a private one, and a manifest that a client has stored may call public \
+     addresses only; the operator can list it in `allow_private`, or put the manifest in a file"
 )]
 pub struct NotPublic;
 

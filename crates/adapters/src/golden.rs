@@ -8,5 +8,5 @@ pub(crate) fn check(file: &Path, actual: &str) {
         std::fs::write(file, actual).unwrap();
     }
     let expect = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(actual == expect, "{} says\n{expect}\nand the code\n{actual}", file.display());
+    assert!(actual == expect, "{}: expected\n{expect}\nbut the code gives\n{actual}", file.display());
 }

@@ -7,6 +7,7 @@ pub mod address;
 pub mod blob;
 #[cfg(test)]
 mod golden;
+pub mod jq;
 pub mod manifests;
 pub mod mcp;
 pub mod model;

@@ -112,11 +112,11 @@ pub enum SecretError {
     BadReference { name: String, key: String },
     #[error(
         "secret `{name}` may not be sent to {address}: its key `{ALLOWED_HOSTS}` does not list that address; a host without a \
-         scheme stands for https"
+         scheme means https"
     )]
     HostNotAllowed { name: String, address: String },
     #[error(
-        "secret `{name}` is not sent anywhere: line {line} of its key `{ALLOWED_HOSTS}` is no host; write `api.example.com`, \
+        "secret `{name}` is not sent anywhere: line {line} of its key `{ALLOWED_HOSTS}` is not a host; write `api.example.com`, \
          `api.example.com:8443`, `https://api.example.com` or `*.example.com`"
     )]
     BadHosts { name: String, line: usize },

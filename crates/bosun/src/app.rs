@@ -50,6 +50,7 @@ pub(crate) struct App {
     data: PathBuf,
     hosts: Vec<String>,
     max_connections: usize,
+    a2a_errors: bosun_edges::ErrorMapping,
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
     mcp: McpServers,
@@ -76,7 +77,10 @@ impl App {
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let reachable = Reachable::new(config.allow_private.iter().cloned());
-        let library = Library::new(manifests, Arc::clone(&secrets), reachable, builtins);
+        let mut library = Library::new(manifests, Arc::clone(&secrets), reachable, builtins);
+        if let Some(settings) = config.nango() {
+            library = library.with_nango(settings, clock.clone());
+        }
         let store =
             Arc::new(Sqlite::open_with(&config.data, &config.audit()).map_err(|error| explain(error, &config.data))?);
         // Only now: the lock of the store protects its blobs too.
@@ -90,14 +94,16 @@ impl App {
         let engine = Engine::start(store, Arc::new(blobs), assembler, clock, settings).await?;
         let reloader = Reloader::new(sources, opened, library, engine.clone());
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
-        Ok(Self { engine, reloader, doorkeeper, data: config.data.clone(), hosts, max_connections, agents, mcp })
+        let a2a_errors = config.a2a_errors.unwrap_or_default();
+        let data = config.data.clone();
+        Ok(Self { engine, reloader, doorkeeper, data, hosts, max_connections, a2a_errors, agents, mcp })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
     /// connections and engine stop concurrently; the store is closed after its last reader.
     pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
         let access = self.doorkeeper.as_ref().map_or_else(Access::open, Doorkeeper::access);
-        let hangup = || signal(SignalKind::hangup()).context("signals cannot be listened for");
+        let hangup = || signal(SignalKind::hangup()).context("cannot listen for signals");
         let (of_keys, of_sources) = (hangup()?, hangup()?);
         let doors = async {
             if let Some(doorkeeper) = self.doorkeeper {
@@ -106,7 +112,8 @@ impl App {
         };
         let reloads = self.reloader.run(of_sources, stopping);
         let reload = Arc::new(self.reloader.clone());
-        let state = bosun_edges::AppState::with_reload(self.engine.clone(), access, self.hosts, reload);
+        let state =
+            bosun_edges::AppState::with_reload(self.engine.clone(), access, self.hosts, reload, self.a2a_errors);
         let router = bosun_edges::router(state);
         let limits = bosun_edges::ConnectionLimits { max_connections: self.max_connections, grace: GRACE };
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), limits);
@@ -122,7 +129,7 @@ impl App {
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
-        closed.context("the last commit failed; what was answered is safe")
+        closed.context("the last commit failed; everything that was acknowledged is durable")
     }
 }
 
@@ -212,11 +219,11 @@ impl fmt::Display for Unusable<'_> {
                 formatter,
                 "there are no agents in {directory}
 
-Take the examples, which need no key:
+Start with the examples, which need no key:
 
   bosun demo --examples {directory}
 
-Or begin with the smallest one that works. With the key in BOSUN_SECRET_OPENAI_API_KEY, and as {directory}/assistant.yaml:
+Or with the smallest working agent: put the key into BOSUN_SECRET_OPENAI_API_KEY, and this into {directory}/assistant.yaml:
 
 {SMALLEST}",
             );

@@ -10,16 +10,18 @@ use std::{
     time::Duration,
 };
 
-use bosun_adapters::{address::Exception, store::sqlite::audit::Audit};
-use bosun_core::{QueryLimits, audit::ArgumentsInAudit, duration};
+use bosun_adapters::{address::Exception, runner::nango::NangoSettings, store::sqlite::audit::Audit};
+use bosun_core::{QueryLimits, audit::ArgumentsInAudit, duration, tool::Confirm};
+use bosun_edges::ErrorMapping;
 use bosun_engine::EngineSettings;
+use url::Url;
 
 use crate::{commands::Usage, reload::collection::ToolSource, telemetry::LogFormat};
 
 /// Where a server listens, what it serves, and what a query may use.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Config {
-    /// Address and port; port 0 takes a free one, and other addresses than loopback need `auth`
+    /// Address and port to listen on; port 0 picks a free one; addresses other than loopback need `auth`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Directory of the store; created if it does not exist
@@ -47,46 +49,78 @@ pub(crate) struct Config {
     #[arg(long, alias = "log-format", value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) log: LogFormat,
 
-    /// Running time of a query; waiting outside does not count
+    /// Running time of a query that asks for none; waiting outside does not count
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, help_heading = "Limits")]
     query_timeout: Duration,
+    /// Running time that a query may ask for
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration, help_heading = "Limits")]
+    query_timeout_ceiling: Duration,
     /// Time for one call of an inside tool
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration, help_heading = "Limits")]
     tool_timeout: Duration,
+    /// Time that a query or a tool may ask for, for one call of an inside tool
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration, help_heading = "Limits")]
+    tool_timeout_ceiling: Duration,
     /// How long a call waits for its client
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration, help_heading = "Limits")]
     external_timeout: Duration,
+    /// Time that a query or a tool may ask for, for one call that waits for its client
+    #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = duration, help_heading = "Limits")]
+    external_timeout_ceiling: Duration,
+    /// How long a call waits for a person: for an approval, or for the values of parameters
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration, help_heading = "Limits")]
+    approval_timeout: Duration,
+    /// Time that a query or a tool may ask for, for one call that waits for a person
+    #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = duration, help_heading = "Limits")]
+    approval_timeout_ceiling: Duration,
     /// Tool calls of one query
     #[arg(long, value_name = "NUMBER", default_value_t = 10, help_heading = "Limits")]
     max_tool_calls: u32,
+    /// Tool calls that a query may ask for
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, help_heading = "Limits")]
+    max_tool_calls_ceiling: u32,
     /// Tokens of one query, over all its turns; without it, unlimited
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     max_tokens: Option<u64>,
     /// How long a query is kept after it has ended
     #[arg(long, value_name = "DURATION", default_value = "720h", value_parser = duration, help_heading = "Limits")]
     ttl: Duration,
-    /// Queries that run at the same time; the others are queued
+    /// Retention that a query may ask for
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration, help_heading = "Limits")]
+    ttl_ceiling: Duration,
+    /// Queries that run concurrently; the others are queued
     #[arg(long, value_name = "NUMBER", default_value_t = 256, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     max_running: usize,
-    /// Queries in the queue; when it is full, new ones are refused for the moment
+    /// Length of the queue; when it is full, new queries are refused with 503
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     max_queued: usize,
-    /// Percentage of running and of queued queries that one namespace may take of what the others leave
+    /// Percentage of the capacity left by other namespaces that one namespace may use, running and queued
     #[arg(long, value_name = "PERCENT", default_value_t = 90, help_heading = "Limits",
         value_parser = clap::value_parser!(u8).range(1..=100))]
     namespace_share: u8,
-    /// Connections at the same time; others are refused for the moment
+    /// Concurrent connections; further clients are refused with 503
     #[arg(long, value_name = "NUMBER", default_value_t = 16_384, help_heading = "Limits",
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub(crate) max_connections: usize,
 
-    /// Keep an audit log, or none
+    /// Whether calls wait for a person's approval: never, always, or auto for those of tools that write
+    #[arg(
+        long,
+        value_name = "POLICY",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Approvals"
+    )]
+    confirm: ApprovalPolicy,
+
+    /// Whether to keep an audit log
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = switch, action = clap::ArgAction::Set,
         help_heading = "Audit")]
     audit: bool,
-    /// What the audit log stores of the arguments of calls: redacted, full, or only their hash
+    /// How the audit log stores the arguments of calls: redacted, full, or only their hash
     #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = "Audit")]
     audit_arguments: AuditedArguments,
     /// File of the keys that seal the audit log; if unset, audit.key next to the store
@@ -99,15 +133,33 @@ pub(crate) struct Config {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Audit")]
     audit_retention: Option<Duration>,
 
+    /// Address of Nango, whose integrations run tools of `tool-config.json`; its key is the secret `nango`, key `key`
+    #[arg(long, value_name = "URL", value_parser = nango_url, help_heading = "Nango")]
+    nango_url: Option<Url>,
+    /// Connection of an integration for queries without an end user; may be given several times
+    #[arg(long, value_name = "PROVIDER=CONNECTION", value_parser = connection, help_heading = "Nango")]
+    nango_connections: Vec<(String, String)>,
+
+    /// Which edition of A2A 1.0 decides the HTTP status of its errors: 1.0.1, or 1.0.0 as the compatibility kit has it
+    #[arg(long, value_name = "EDITION", value_parser = error_mapping, hide = true)]
+    pub(crate) a2a_errors: Option<ErrorMapping>,
     /// Die at a named point, as if killed: POINT or POINT:N for the Nth pass
     #[arg(long, value_name = "POINT", hide = true)]
     pub(crate) fault: Option<String>,
     /// Offer tools that write each run into this file, so that effects can be counted
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) ledger: Option<PathBuf>,
-    /// Stop when standard input ends: a server that another program started goes with it
+    /// Stop when standard input ends, so that a server ends with the program that started it
     #[arg(long, hide = true)]
     pub(crate) until_stdin_ends: bool,
+}
+
+fn error_mapping(text: &str) -> Result<ErrorMapping, &'static str> {
+    match text {
+        "1.0.0" => Ok(ErrorMapping::V1_0_0),
+        "1.0.1" => Ok(ErrorMapping::V1_0_1),
+        _ => Err("must be 1.0.0 or 1.0.1"),
+    }
 }
 
 impl Config {
@@ -124,18 +176,35 @@ impl Config {
     }
 
     pub(crate) fn settings(&self) -> EngineSettings {
+        let limits = QueryLimits {
+            query_timeout: self.query_timeout,
+            tool_timeout: self.tool_timeout,
+            external_timeout: self.external_timeout,
+            approval_timeout: self.approval_timeout,
+            max_tool_calls: self.max_tool_calls,
+            max_tokens: self.max_tokens,
+            ttl: self.ttl,
+        };
         EngineSettings {
-            limits: QueryLimits {
-                query_timeout: self.query_timeout,
-                tool_timeout: self.tool_timeout,
-                external_timeout: self.external_timeout,
-                max_tool_calls: self.max_tool_calls,
-                max_tokens: self.max_tokens,
-                ttl: self.ttl,
+            limits,
+            // A default above its ceiling is the operator's word, too.
+            ceilings: QueryLimits {
+                query_timeout: self.query_timeout_ceiling.max(limits.query_timeout),
+                tool_timeout: self.tool_timeout_ceiling.max(limits.tool_timeout),
+                external_timeout: self.external_timeout_ceiling.max(limits.external_timeout),
+                approval_timeout: self.approval_timeout_ceiling.max(limits.approval_timeout),
+                max_tool_calls: self.max_tool_calls_ceiling.max(limits.max_tool_calls),
+                max_tokens: limits.max_tokens,
+                ttl: self.ttl_ceiling.max(limits.ttl),
             },
             max_running: self.max_running,
             max_queued: self.max_queued,
             namespace_share: self.namespace_share,
+            confirm: match self.confirm {
+                ApprovalPolicy::Never => Confirm::Never,
+                ApprovalPolicy::Always => Confirm::Always,
+                ApprovalPolicy::Auto => Confirm::Auto,
+            },
             audited_arguments: match self.audit_arguments {
                 AuditedArguments::Hash => ArgumentsInAudit::Hash,
                 AuditedArguments::Redacted => ArgumentsInAudit::Redacted,
@@ -145,10 +214,25 @@ impl Config {
         }
     }
 
+    /// Where Nango is, if the server uses one.
+    pub(crate) fn nango(&self) -> Option<NangoSettings> {
+        let connections = self.nango_connections.iter().cloned().collect();
+        self.nango_url.clone().map(|url| NangoSettings { url, connections })
+    }
+
     pub(crate) fn audit(&self) -> Audit {
         let (key_file, heads_file) = (self.audit_key_file.clone(), self.audit_heads_file.clone());
         Audit { on: self.audit, key_file, heads_file, retention: self.audit_retention }
     }
+}
+
+/// Whether calls wait for approval, where neither the tool nor its agent says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum ApprovalPolicy {
+    Never,
+    Always,
+    #[default]
+    Auto,
 }
 
 /// What the audit log says about the arguments of calls.
@@ -165,6 +249,22 @@ fn switch(text: &str) -> Result<bool, &'static str> {
         "on" | "true" => Ok(true),
         "off" | "false" => Ok(false),
         _ => Err("write on or off"),
+    }
+}
+
+pub(crate) fn nango_url(text: &str) -> Result<Url, &'static str> {
+    let url: Url = text.parse().map_err(|_| "write it as https://HOST")?;
+    let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    let has_more = !url.username().is_empty() || url.password().is_some() || url.query().is_some();
+    if is_web && !has_more { Ok(url) } else { Err("write it as https://HOST, without a user, a password or a query") }
+}
+
+pub(crate) fn connection(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((provider, connection)) if !provider.is_empty() && !connection.is_empty() => {
+            Ok((provider.to_owned(), connection.to_owned()))
+        }
+        _ => Err("write it as PROVIDER=CONNECTION"),
     }
 }
 
@@ -210,6 +310,10 @@ mod tests {
     fn the_defaults_are_those_of_the_engine() {
         let line = <Line as clap::Parser>::parse_from(["bosun"]);
         let (ours, engines) = (line.config.settings(), EngineSettings::default());
-        assert_eq!(ours, engines);
+        // An engine without configuration grants no more than its defaults.
+        assert_eq!(EngineSettings { ceilings: engines.ceilings, ..ours }, engines);
+        let ceilings = ours.ceilings;
+        assert!(ceilings.query_timeout >= ours.limits.query_timeout && ceilings.ttl >= ours.limits.ttl);
+        assert!(ceilings.approval_timeout >= ours.limits.approval_timeout);
     }
 }

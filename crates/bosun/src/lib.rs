@@ -1,12 +1,11 @@
-//! The program: reads the command line, runs one command, and says how it went by its exit code.
+//! The program: reads the command line, runs one command, and reports the result as an exit code.
 //!
-//! 0 is success, 1 a failure, 2 a command line that makes no sense. Nothing else is decided here;
-//! each command is a module under `commands`. A library, so that the tests can turn on features of the program
-//! that they start; it is no API.
+//! 0 is success, 1 a failure, 2 an invalid command line. Nothing else is decided here; each command is a
+//! module under `commands`. It is a library only so that tests can enable features of the program that they start; it
+//! is not a public API.
 
 mod access;
 mod app;
-mod client;
 mod commands;
 mod config;
 mod features;
@@ -45,7 +44,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line, over the environment, over `bosun.toml`, and does what it says.
+/// Reads the command line, over the environment, over `bosun.toml`, and runs the command.
 fn run() -> anyhow::Result<ExitCode> {
     let (matches, layers) = settings::lay(Arguments::command())?;
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -53,5 +52,6 @@ fn run() -> anyhow::Result<ExitCode> {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    let is_broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_broken))
 }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// A query is made of many small texts that one thread makes and another drops, which the system's
-/// allocator is slow at: it was a fifth of all that a server did.
+/// A query allocates many small strings on one thread and frees them on another, which the system's allocator is slow
+/// at: it took a fifth of a server's CPU time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,6 @@
-//! Process limits that are set before serving: file permissions, and the number of open files.
+//! This process: its user, and the limits that are set before serving (file permissions, the number of open files).
+
+use std::os::unix::fs::MetadataExt as _;
 
 use rustix::{
     fs::Mode,
@@ -7,7 +9,7 @@ use rustix::{
 
 /// The maximum number of connections that are refused with an answer, in addition to those that are served.
 const REFUSED: usize = 256;
-/// The store, its readers, drafts and blobs, the log and the runtime itself, generously.
+/// Files for the store, its readers, drafts and blobs, the log and the runtime itself: a generous estimate.
 const OTHERS: usize = 128;
 
 /// Files and directories that the process creates from now on are accessible to its user only: journals, and keys that
@@ -16,7 +18,12 @@ pub(crate) fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Raises the limit of open files as far as it may be raised without privileges; returns it, if there is one.
+/// The user of this process as an actor of audit records: an id, since names have to be looked up and can be changed.
+pub(crate) fn user_id() -> Option<String> {
+    std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok()
+}
+
+/// Raises the limit of open files to the hard limit; returns it, if there is one.
 pub(crate) fn raise_file_limit() -> Option<usize> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

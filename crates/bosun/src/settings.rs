@@ -34,6 +34,8 @@ pub(crate) struct Setting {
     id: String,
     pub(crate) section: Option<String>,
     pub(crate) name: String,
+    /// The name of the option, without its dashes.
+    long: String,
     pub(crate) variable: String,
     kind: Kind,
     value_name: String,
@@ -46,6 +48,8 @@ enum Kind {
     Number,
     Text,
     Texts,
+    /// Texts of the form `NAME=VALUE`, which are a table in the file.
+    Table,
 }
 
 /// A setting in force.
@@ -73,17 +77,20 @@ impl Setting {
             arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string).unwrap_or_default();
         let is_number = value_name == "NUMBER";
         let kind = match arg.get_action() {
+            ArgAction::Append if value_name.contains('=') => Kind::Table,
             ArgAction::Append => Kind::Texts,
             ArgAction::Set if is_number => Kind::Number,
             ArgAction::Set => Kind::Text,
             // A flag without a value is for a single invocation, and not a setting.
             _ => return None,
         };
+        let section = arg.get_help_heading().map(str::to_lowercase);
         Some(Self {
             id: arg.get_id().to_string(),
-            section: arg.get_help_heading().map(str::to_lowercase),
             variable: format!("BOSUN_{}", name.to_uppercase()),
-            name,
+            name: key_in(section.as_deref(), &name).to_owned(),
+            long: long.to_owned(),
+            section,
             kind,
             value_name,
             default: arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect(),
@@ -96,6 +103,13 @@ impl Setting {
         let quoted = |text: &String| Value::from(text.as_str()).to_string();
         match (self.kind, values) {
             (Kind::Texts, values) => format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", ")),
+            (Kind::Table, []) => "{ integration = \"connection\" }".into(),
+            (Kind::Table, values) => {
+                let pairs = values.iter().filter_map(|value| value.split_once('='));
+                let pairs =
+                    pairs.map(|(name, value)| format!("{} = {}", quoted(&name.to_owned()), quoted(&value.to_owned())));
+                format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+            }
             (Kind::Number, [number]) => number.clone(),
             (Kind::Text, [text]) => quoted(text),
             (Kind::Number, _) => "100000".into(),
@@ -106,6 +120,10 @@ impl Setting {
     pub(crate) fn to_json(&self, values: &[String]) -> Value {
         match (self.kind, values) {
             (Kind::Texts, values) => Value::from(values),
+            (Kind::Table, values) => {
+                let pairs = values.iter().filter_map(|value| value.split_once('='));
+                Value::Object(pairs.map(|(name, value)| (name.to_owned(), Value::from(value))).collect())
+            }
             (_, [value]) => match (self.kind, value.parse::<u64>()) {
                 (Kind::Number, Ok(number)) => Value::from(number),
                 _ => Value::from(value.as_str()),
@@ -119,10 +137,11 @@ impl Setting {
             Kind::Number => "a number",
             Kind::Text => "a string",
             Kind::Texts => "a list of strings",
+            Kind::Table => "a table of strings",
         }
     }
 
-    /// The texts that the option would be given.
+    /// The values as the option would receive them.
     fn read(&self, node: &Node) -> Option<Vec<String>> {
         match (self.kind, &node.data) {
             (Kind::Number, Data::Number(number)) => Some(vec![number.to_string()]),
@@ -131,9 +150,23 @@ impl Setting {
                 .iter()
                 .map(|item| if let Data::Text(text) = &item.data { Some(text.clone()) } else { None })
                 .collect(),
+            (Kind::Table, Data::Map(members)) => members
+                .iter()
+                .map(|member| match &member.value.data {
+                    Data::Text(text) => Some(format!("{}={text}", member.name)),
+                    _ => None,
+                })
+                .collect(),
             _ => None,
         }
     }
+}
+
+/// The key of an option in its section. A section that is named like its options does not repeat the name, except for
+/// the older `audit`.
+fn key_in<'n>(section: Option<&str>, name: &'n str) -> &'n str {
+    let prefix = section.filter(|section| *section == "nango").and_then(|section| name.strip_prefix(section));
+    prefix.and_then(|rest| rest.strip_prefix('_')).unwrap_or(name)
 }
 
 /// The settings of `command`.
@@ -226,7 +259,7 @@ fn read_section(
 
 /// Whether the option accepts these values.
 fn try_option(command: &Command, name: &str, setting: &Setting, values: &[String]) -> Result<(), String> {
-    let long = setting.name.replace('_', "-");
+    let long = &setting.long;
     let options = values.iter().map(|value| format!("--{long}={value}"));
     let line = ["bosun".to_owned(), name.to_owned()].into_iter().chain(options);
     match command.clone().try_get_matches_from(line) {
@@ -246,7 +279,7 @@ fn resolve(matches: &ArgMatches, settings: &[Setting], file: &Path, found: &Foun
         let raw = matches.get_raw(&setting.id).into_iter().flatten();
         let values = raw.map(|value| value.to_string_lossy().into_owned()).collect();
         let source = match matches.value_source(&setting.id) {
-            Some(ValueSource::CommandLine) => Source::Flag(format!("--{}", setting.name.replace('_', "-"))),
+            Some(ValueSource::CommandLine) => Source::Flag(format!("--{}", setting.long)),
             Some(ValueSource::EnvVariable) => Source::Environment(setting.variable.clone()),
             _ => match found.get(&setting.id) {
                 Some((_, place)) => Source::File { file: file.to_owned(), place: *place },

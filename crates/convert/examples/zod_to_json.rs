@@ -9,21 +9,24 @@
 
 use std::io::{self, BufRead, Write};
 
-use bosun_convert::zod::{ZodVersion, schema_to_json};
+use bosun_convert::zod::{ZodIo, ZodVersion, schema_to_json};
 use serde_json::json;
 
 #[derive(serde::Deserialize)]
 struct ZodQuestion {
     version: u8,
     source: String,
+    /// The side that Zod 4 describes: `input`, or `output` where absent.
+    io: Option<String>,
 }
 
 fn main() -> io::Result<()> {
     let mut output = io::stdout().lock();
     for line in io::stdin().lock().lines() {
-        let ZodQuestion { version, source } = serde_json::from_str(&line?)?;
+        let ZodQuestion { version, source, io } = serde_json::from_str(&line?)?;
         let version = if version == 4 { ZodVersion::V4 } else { ZodVersion::V3 };
-        let answer = match schema_to_json(&source, version) {
+        let io = if io.as_deref() == Some("input") { ZodIo::Input } else { ZodIo::Output };
+        let answer = match schema_to_json(&source, version, io) {
             Ok(converted) => json!({ "schema": converted.schema, "warnings": converted.warnings }),
             Err(faults) => json!({ "faults": faults }),
         };

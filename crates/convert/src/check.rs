@@ -1,8 +1,8 @@
 //! Validation of a text of tools: all faults, with their positions.
 //!
-//! Reading a text tells what its format says wrong; this adds what the tools say wrong: names,
-//! descriptions and schemas by the open rules, duplicate names, extensions that contradict
-//! `required`. All of it at once, in the order of the text.
+//! Reading a text finds the faults of its format; this adds the faults of its tools: names, descriptions and
+//! schemas by the open rules, duplicate names, extensions that contradict `required`. All are reported at once, in
+//! the order of the text.
 
 use std::cell::OnceCell;
 
@@ -63,13 +63,13 @@ impl Severity {
 }
 
 impl CheckedDocument<'_> {
-    /// Whether the text is wrong, and not only remarkable.
+    /// Whether any of the problems is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// The data of the text, if it could be read and is no source code.
+    /// The data of the text; `None` if it could not be read or is source code.
     #[must_use]
     pub fn document(&self) -> Option<&Document<'_>> {
         self.document.as_ref()
@@ -87,6 +87,31 @@ impl CheckedDocument<'_> {
     pub fn placed(&self, warning: Warning) -> ToolProblem {
         let place = self.place_of(&warning.path);
         Remark::from(warning).placed(place)
+    }
+
+    /// The problem of a text without tools: a result that is empty for no reason is one. `file` is the name of the text.
+    #[must_use]
+    pub fn nothing_found(&self, file: &str) -> Option<ToolProblem> {
+        let format = self.format.filter(|_| self.tools.is_empty() && !self.has_errors())?;
+        let looked_for = match format {
+            // Its other resources are checked with those of the other files.
+            Format::ArkManifest => return None,
+            Format::Zod => {
+                "`tool(…)`, `createTool`, `registerTool`, `new DynamicStructuredTool`, classes that extend \
+                 `StructuredTool`, and objects with `name`, `description` and `schema`"
+            }
+            Format::N8n => "nodes with an `ai_tool` connection to an agent",
+            Format::OpenApi => "operations under `paths`",
+            _ => "a list of tools",
+        };
+        Some(ToolProblem {
+            severity: Severity::Error,
+            place: SourcePlace::START,
+            path: String::new(),
+            code: "no_tools",
+            message: format!("no tools in {file}: looked for {looked_for}"),
+            hint: None,
+        })
     }
 
     /// A text of which nothing could be read.
@@ -110,21 +135,21 @@ impl CheckedDocument<'_> {
 
 /// Checks a text.
 #[must_use]
-pub fn check(text: &str, options: ConvertOptions) -> CheckedDocument<'_> {
+pub fn check<'a>(text: &'a str, options: ConvertOptions<'_>) -> CheckedDocument<'a> {
     match OutputText::read(text, options) {
         Ok(OutputText::Source) => match read_source(text, options) {
             Ok(conversion) => check_conversion(None, conversion),
             Err(error) => CheckedDocument::unreadable(&error),
         },
         Ok(OutputText::Data(document, format)) => {
-            let conversion = read_document(&document, format);
+            let conversion = read_document(&document, format, options);
             check_conversion(Some(document), conversion)
         }
         Err(error) => CheckedDocument::unreadable(&error),
     }
 }
 
-/// Checks the tools that were read from a document, and places everything that was said about it.
+/// Checks the tools that were read from a document, and locates every remark about it.
 fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> CheckedDocument<'_> {
     let Conversion { format, mut tools, warnings, faults } = conversion;
     let report = Report::of_conversion();
@@ -159,14 +184,14 @@ fn check_conversion(document: Option<Document<'_>>, conversion: Conversion) -> C
     checked
 }
 
-/// The place that a path into source code is: `12:5`, perhaps with a file before it.
+/// The position that a path into source code denotes: `12:5`, with or without a file name before it.
 fn place_in_source(path: &str) -> Option<SourcePlace> {
     let (rest, column) = path.rsplit_once(':')?;
     let line = rest.rsplit(':').next()?;
     Some(SourcePlace { line: line.parse().ok()?, column: column.parse().ok()? })
 }
 
-/// What is said about a path, before its place is known.
+/// A remark about a path, before its position is known.
 struct Remark {
     severity: Severity,
     path: String,
@@ -197,8 +222,8 @@ impl From<Fault> for Remark {
     }
 }
 
-/// Reports the faults of the tools by the open rules, at the places where the tools were read, and
-/// marks the tools that have any.
+/// Reports the faults of the tools by the open rules, at the positions where the tools were read, and marks the
+/// faulty ones.
 fn definition_faults(tools: &[Found], broken: &mut [bool], report: &Report) {
     /// The checker's own limit on one list.
     const AT_ONCE: usize = 1_000;

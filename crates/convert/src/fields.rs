@@ -1,10 +1,13 @@
-//! What the converters add to the reading of fields: `deprecated`, and durations as texts.
+//! What the converters add to the reading of fields: `deprecated`, and durations and cache policies as texts.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bosun_core::tool::Deprecation;
+use bosun_core::{
+    Tool,
+    tool::{CachePolicy, CacheScope, Deprecation},
+};
 use bosun_reading::Text;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The fields of a JSON or YAML value, which has paths and no places.
 pub(crate) type Fields<'a> = bosun_reading::Fields<'a, &'a Value>;
@@ -43,4 +46,11 @@ pub(crate) fn duration_text(duration: Duration) -> String {
         (seconds, 0) => format!("{seconds}s"),
         _ => format!("{}ms", duration.as_millis()),
     }
+}
+
+/// A cache policy as it is read again; the time alone if the scope is the default.
+pub(crate) fn write_cache(tool: &Tool) -> Option<Value> {
+    let CachePolicy { ttl, scope } = tool.written_cache()?;
+    let ttl = duration_text(ttl);
+    Some(if scope == CacheScope::default() { ttl.into() } else { json!({"ttl": ttl, "scope": scope.as_str()}) })
 }

@@ -1,4 +1,4 @@
-//! The formats, and how each is recognised by what it says.
+//! The formats, and how each is recognised by its content.
 
 use std::{fmt, str::FromStr};
 
@@ -35,9 +35,16 @@ pub enum Format {
     OpenApi,
     /// A plain list of tools that a client runs.
     ExternalTools,
+    /// Tools of OpenAI's chat completions, with strict schemas where that loses nothing; only written.
+    OpenAiStrict,
+    /// Tools of Anthropic's messages, likewise.
+    AnthropicStrict,
+    /// Gemini's function declarations in its older schema language; only written.
+    GeminiOpenApi,
 }
 
 impl Format {
+    /// The formats that tools can be read from.
     pub const ALL: [Self; 13] = [
         Self::Zod,
         Self::N8n,
@@ -54,9 +61,9 @@ impl Format {
         Self::ExternalTools,
     ];
 
-    /// The formats that tools can be written in. Source code, workflows and API descriptions say
-    /// much that has no place in a tool.
-    pub const TARGETS: [Self; 10] = [
+    /// The formats that tools can be written in. Source code, workflows and API descriptions hold much that a
+    /// tool cannot express.
+    pub const TARGETS: [Self; 13] = [
         Self::ExternalTools,
         Self::Ark,
         Self::ArkManifest,
@@ -67,6 +74,9 @@ impl Format {
         Self::Gemini,
         Self::Mcp,
         Self::Langchain,
+        Self::OpenAiStrict,
+        Self::AnthropicStrict,
+        Self::GeminiOpenApi,
     ];
 
     #[must_use]
@@ -85,6 +95,9 @@ impl Format {
             Self::ToolConfig => "tool-config",
             Self::OpenApi => "openapi",
             Self::ExternalTools => "external-tools",
+            Self::OpenAiStrict => "openai-strict",
+            Self::AnthropicStrict => "anthropic-strict",
+            Self::GeminiOpenApi => "gemini-openapi",
         }
     }
 }
@@ -95,19 +108,23 @@ impl fmt::Display for Format {
     }
 }
 
-/// No format has this name.
+/// A name that is not one of a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no format; the formats are {list}", list = names(&Format::ALL))]
+#[error("`{0}` is not a format; the formats are {list}", list = names(&Format::ALL))]
 pub struct NoSuchFormat(String);
 
 impl FromStr for Format {
     type Err = NoSuchFormat;
     fn from_str(name: &str) -> Result<Self, NoSuchFormat> {
-        Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| NoSuchFormat(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .chain(Self::TARGETS)
+            .find(|format| format.name() == name)
+            .ok_or_else(|| NoSuchFormat(name.to_owned()))
     }
 }
 
-/// The names of formats, for a sentence.
+/// The names of formats, separated by commas.
 pub(crate) fn names(formats: &[Format]) -> String {
     formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
 }
@@ -129,13 +146,18 @@ pub(crate) fn is_source(text: &str) -> bool {
         "declare",
         "enum",
     ];
+    // A program that can be executed begins with `#!/usr/bin/env node`; the comment of a YAML file is followed by YAML.
+    let text = match text.strip_prefix("#!") {
+        Some(line) => line.split_once('\n').map_or("", |(_, after)| after),
+        None => text,
+    };
     let code = skip_comments(text);
     let word = code.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
     let after = code[word.len()..].chars().next();
     FIRST_WORDS.contains(&word) && after.is_some_and(|letter| letter != ':' && letter != '-')
 }
 
-/// The format of a document, or what it looks like if it is none.
+/// The format of a document, or a description of its content if it has none.
 pub(crate) fn recognise(document: &Document<'_>) -> Result<Format, String> {
     let mut seen = None;
     for (_, value) in document.parts() {
@@ -180,7 +202,11 @@ fn of_object(object: &Map<String, Value>) -> Result<Format, String> {
         Some(Value::Array(tools)) if tools.is_empty() => {
             Ok(if has("providers") || has("beats") { Format::ToolConfig } else { Format::ExternalTools })
         }
-        Some(Value::Array(tools)) => of_list(tools),
+        Some(Value::Array(tools)) => of_list(tools).or_else(|looks_like| {
+            // A list of named things that is called `tools` is one of tools, with faults.
+            let is_named = |tool: &Value| tool.get("name").is_some_and(Value::is_string);
+            if tools.iter().all(is_named) { Ok(Format::ToolConfig) } else { Err(looks_like) }
+        }),
         _ if is_by_category(object) => Ok(Format::ToolConfig),
         _ => Err(format!("an object with {}", keys(object))),
     }
@@ -208,7 +234,7 @@ fn of_list(items: &[Value]) -> Result<Format, String> {
     })
 }
 
-/// The format of one tool, by the name of its most telling member.
+/// The format of one tool, by the names of its most distinctive members.
 pub(crate) fn of_tool(tool: &Map<String, Value>) -> Option<Format> {
     let has = |key: &str| tool.contains_key(key);
     let is = |key: &str, text: &str| tool.get(key).and_then(Value::as_str) == Some(text);
@@ -277,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_known_by_what_they_say() {
+    fn formats_are_recognised_by_their_content() {
         check(r#"{"nodes": [], "connections": {}}"#, Ok(Format::N8n));
         check(r#"[{"nodes": [], "connections": {}}]"#, Ok(Format::N8n));
         check("openapi: 3.1.0\npaths: {}\n", Ok(Format::OpenApi));
@@ -296,12 +322,13 @@ mod tests {
         check(r#"[{"type": "custom", "name": "a", "parameters": {}}]"#, Ok(Format::Ark));
         check(r#"{"tools": [{"name": "a", "source": "cache"}]}"#, Ok(Format::ToolConfig));
         check(r#"{"Email": [{"name": "a"}], "CRM": []}"#, Ok(Format::ToolConfig));
+        check(r#"{"tools": [{"name": "a"}]}"#, Ok(Format::ToolConfig));
         check(r#"[{"name": "a", "description": "b", "parameters": {}}]"#, Ok(Format::ExternalTools));
         check("[]", Ok(Format::ExternalTools));
     }
 
     #[test]
-    fn what_is_no_format_is_described() {
+    fn a_document_without_a_format_is_described() {
         check(r#"{"a": 1, "b": 2}"#, Err("an object with `a`, `b`"));
         check("{}", Err("an object with no members"));
         check("[1]", Err("a list without objects"));
@@ -314,18 +341,32 @@ mod tests {
     }
 
     #[test]
-    fn source_is_known_by_its_first_word() {
-        for source in ["import { z } from 'zod';", "// x\n/* y */ export const a = 1", "const x = z.object({})"] {
+    fn source_is_recognised_by_its_first_word() {
+        for source in [
+            "import { z } from 'zod';",
+            "// x\n/* y */ export const a = 1",
+            "const x = z.object({})",
+            "#!/usr/bin/env node\n// x\nimport a from 'a';",
+        ] {
             assert!(is_source(source), "{source}");
         }
-        for data in ["import: x", "{\"a\": 1}", "// c\n[1]", "export-name: 1", "openapi: 3.0.0", "", "constant: 1"] {
+        for data in [
+            "#!/usr/bin/env yaml\nimport: x",
+            "import: x",
+            "{\"a\": 1}",
+            "// c\n[1]",
+            "export-name: 1",
+            "openapi: 3.0.0",
+            "",
+            "constant: 1",
+        ] {
             assert!(!is_source(data), "{data}");
         }
     }
 
     #[test]
     fn every_format_has_one_name() {
-        for format in Format::ALL {
+        for format in Format::ALL.into_iter().chain(Format::TARGETS) {
             assert_eq!(format.name().parse(), Ok(format));
         }
         assert!("yaml".parse::<Format>().is_err());

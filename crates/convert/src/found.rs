@@ -8,6 +8,7 @@ use std::time::Duration;
 use bosun_core::{Tool, tool::HttpRequest};
 pub(crate) use bosun_reading::Report;
 use bosun_reading::{Fault, Warning};
+use serde_json::Value;
 
 use crate::{Format, document::Path};
 
@@ -27,11 +28,14 @@ pub struct Found {
     pub tool: Tool,
     pub origin: ToolOrigin,
     pub inside: InsideTool,
+    /// The tool as MCP's `tools/list` had it, with fields that a [`Tool`] has no place for.
+    pub entry: Option<Box<Value>>,
 }
 
 impl Found {
+    /// A tool that is run as its binding says.
     pub(crate) fn new(tool: Tool, origin: ToolOrigin) -> Self {
-        Self { tool, origin, inside: InsideTool::AsBound }
+        Self { tool, origin, inside: InsideTool::AsBound, entry: None }
     }
 }
 
@@ -73,9 +77,18 @@ pub enum InsideTool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversionRequest {
     pub http: HttpRequest,
+    /// What the tool takes and says as a request, where that differs from the tool of the other system.
+    pub takes: Option<Box<RequestTool>>,
     pub timeout: Option<Duration>,
     /// What the other system did and the request does not.
     pub losses: Vec<Warning>,
+}
+
+/// The description and the parameters of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestTool {
+    pub description: String,
+    pub parameters: Value,
 }
 
 /// Converts a report, with a final remark on faults that were only counted.

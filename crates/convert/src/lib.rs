@@ -40,8 +40,8 @@
 //! # Ok::<(), bosun_convert::ConvertError>(())
 //! ```
 //!
-//! **A workflow of n8n.** Every node that is wired by `ai_tool` is a tool; what the model fills in are
-//! the `$fromAI` calls of its parameters. A request that it makes can move into the server.
+//! **A workflow of n8n.** Every node with an `ai_tool` connection is a tool, and the `$fromAI` calls in its
+//! parameters are what the model fills in. A request that it makes can move into the server.
 //!
 //! ```
 //! # use bosun_convert::{Format, ConvertOptions, read, write};
@@ -109,6 +109,7 @@ mod manifest;
 mod n8n;
 mod names;
 mod openapi;
+mod secrets;
 mod tool_config;
 mod write;
 
@@ -126,15 +127,16 @@ use document::{Document, ReadError};
 pub use bosun_reading::{Fault, Warning};
 pub use check::{CheckedDocument, Severity, ToolProblem, check};
 pub use format::{Format, NoSuchFormat};
-pub use found::{Conversion, ConversionRequest, Found, InsideTool, ToolOrigin};
+pub use found::{Conversion, ConversionRequest, Found, InsideTool, RequestTool, ToolOrigin};
+pub use n8n::NodeTypes;
 pub use write::{Documents, WrittenFile, write};
 
-/// Why nothing could be read or written at all.
+/// Why a whole text could not be read, or tools could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
     #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("this is {looks_like}, and none of the formats that are read: {list}", list = format::names(&Format::ALL))]
+    #[error("this is {looks_like}, which is none of the formats that can be read: {list}", list = format::names(&Format::ALL))]
     UnknownFormat { looks_like: String },
     #[error("this build has no reader of {0}: it was built without the feature `{0}`")]
     NotBuilt(Format),
@@ -160,11 +162,41 @@ impl ConvertError {
 
 /// How to read a text.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ConvertOptions {
+pub struct ConvertOptions<'a> {
     /// Its format; recognised by its content where absent.
     pub from: Option<Format>,
     /// The version of Zod that source code is written for; recognised by its imports where absent.
     pub zod: Option<ZodVersion>,
+    /// The version that `import … from "zod"` means, by what is installed.
+    pub zod_installed: Option<ZodVersion>,
+    /// The side of a Zod schema that is described.
+    pub io: ZodIo,
+    /// The agent of an n8n workflow whose tools are read; all of them where absent.
+    pub agent: Option<&'a str>,
+    /// The node types of the n8n that a workflow is from.
+    pub n8n_nodes: Option<&'a NodeTypes>,
+    /// The server of an OpenAPI description, in place of its own.
+    pub server: Option<&'a str>,
+    /// The files that relative references and imports may name; without them, none is followed.
+    pub files: Option<&'a dyn FolderFiles>,
+}
+
+/// The files of the folder that a text is from.
+pub trait FolderFiles: std::fmt::Debug + Sync {
+    /// The text of a file, by its path from the directory of the text, with `/` between its parts. The path may begin
+    /// with `..`; an implementation must refuse what is outside of its folder, however it is reached.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words: it does not exist, is outside of the folder, or is too large.
+    fn read(&self, path: &str) -> Result<String, String>;
+}
+
+/// What a Zod schema describes: the values that it accepts, or what it makes of them. They differ in defaults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZodIo {
+    #[default]
+    Input,
+    Output,
 }
 
 /// The major version of Zod that a source is written for.
@@ -180,21 +212,21 @@ pub enum ZodVersion {
 ///
 /// # Errors
 /// When the text cannot be read at all. A tool that is wrong is a [`Fault`] of the result.
-pub fn read(text: &str, options: ConvertOptions) -> Result<Conversion, ConvertError> {
+pub fn read(text: &str, options: ConvertOptions<'_>) -> Result<Conversion, ConvertError> {
     match OutputText::read(text, options)? {
         OutputText::Source => read_source(text, options),
-        OutputText::Data(document, format) => Ok(read_document(&document, format)),
+        OutputText::Data(document, format) => Ok(read_document(&document, format, options)),
     }
 }
 
-/// The kind of a text, before tools are searched in it.
+/// The kind of a text, before its tools are read.
 enum OutputText<'a> {
     Source,
     Data(Document<'a>, Format),
 }
 
 impl<'a> OutputText<'a> {
-    fn read(text: &'a str, options: ConvertOptions) -> Result<Self, ConvertError> {
+    fn read(text: &'a str, options: ConvertOptions<'_>) -> Result<Self, ConvertError> {
         if text.len() > document::MAX_SIZE {
             return Err(ReadError::TooLarge.into());
         }
@@ -212,44 +244,50 @@ impl<'a> OutputText<'a> {
 }
 
 #[cfg(not(feature = "zod"))]
-fn read_source(_: &str, _: ConvertOptions) -> Result<Conversion, ConvertError> {
+fn read_source(_: &str, _: ConvertOptions<'_>) -> Result<Conversion, ConvertError> {
     Err(ConvertError::NotBuilt(Format::Zod))
 }
 
 #[cfg(feature = "zod")]
-fn read_source(text: &str, options: ConvertOptions) -> Result<Conversion, ConvertError> {
+fn read_source(text: &str, options: ConvertOptions<'_>) -> Result<Conversion, ConvertError> {
     use bosun_reading::SourcePlace;
 
     use crate::document::Path;
 
     let report = Report::of_conversion();
     let mut tools = Vec::new();
-    match zod::convert(text, "", zod::ZodOptions { version: options.zod }) {
+    let zod_options = zod::ZodOptions {
+        version: options.zod,
+        installed: options.zod_installed,
+        io: options.io,
+        files: options.files,
+    };
+    let mut add_fault = |fault: zod::ZodFault| {
+        let path = Path::of_source(SourcePlace { line: fault.line, column: fault.column });
+        report.fault_with_hint(&path, fault.code, fault.message, fault.hint.unwrap_or_default());
+    };
+    match zod::convert(text, "", zod_options) {
         Ok(converted) => {
             converted.warnings.into_iter().for_each(|warning| report.push_warning(warning));
+            converted.faults.into_iter().for_each(&mut add_fault);
             tools.extend(converted.tools.into_iter().map(|found| {
                 let path = Path::of_source(SourcePlace { line: found.line, column: found.column });
                 let inside = InsideTool::Never("it is code".to_owned());
-                Found { tool: found.tool, origin: ToolOrigin { path, parameters: None }, inside }
+                Found { inside, ..Found::new(found.tool, ToolOrigin { path, parameters: None }) }
             }));
         }
-        Err(faults) => {
-            for fault in faults {
-                let path = Path::of_source(SourcePlace { line: fault.line, column: fault.column });
-                report.fault_with_hint(&path, fault.code, fault.message, fault.hint.unwrap_or_default());
-            }
-        }
+        Err(faults) => faults.into_iter().for_each(add_fault),
     }
     refuse_duplicates(&mut tools, &report);
     Ok(found::conclude(report, Format::Zod, tools))
 }
 
 /// Reads the tools of a document in a format.
-fn read_document(document: &Document<'_>, format: Format) -> Conversion {
+fn read_document(document: &Document<'_>, format: Format, options: ConvertOptions<'_>) -> Conversion {
     let report = Report::of_conversion();
     let mut tools = match format {
-        Format::N8n => n8n::read(document, &report),
-        Format::OpenApi => openapi::read(document, &report),
+        Format::N8n => n8n::read(document, options, &report),
+        Format::OpenApi => openapi::read(document, options, &report),
         Format::ArkManifest => manifest::read(document, &report),
         Format::ToolConfig => tool_config::read(document, &report),
         list => lists::read(document, list, &report),

@@ -6,7 +6,7 @@
 
 use bosun_core::{
     Binding, Tool,
-    tool::{Annotations, Nango},
+    tool::{Annotations, Confirm, Nango},
 };
 use bosun_reading::Syntax;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     Warning,
     document::{Document, Path},
-    fields::{Fields, deprecation, duration_text, owned, text},
+    fields::{Fields, deprecation, duration_text, owned, text, write_cache},
     format::{clip, is_by_category},
     found::{Found, InsideTool, Report, ToolOrigin},
 };
@@ -39,7 +39,7 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Repor
             let providers = providers.cloned().unwrap_or_default();
             let list = fields.list("tools");
             fields.ignore(&["$schema"]);
-            for (key, why) in [("beats", "they are no tools"), ("strict_optional", "`required` alone decides")] {
+            for (key, why) in [("beats", "they are not tools"), ("strict_optional", "`required` alone decides")] {
                 if fields.get(key).is_some() {
                     report.warn(&fields.path_of(key), "field_dropped", format!("`{key}` is not used: {why}"));
                 }
@@ -53,12 +53,30 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Repor
                 read_list(list, &path.key(category), Some(category), &Map::new(), tools, report);
             }
         }
+        // One tool, as examples show it.
+        Value::Object(object) if object.get("name").is_some_and(Value::is_string) => {
+            let Some(fields) = report.fields_at(value, path, "a tool") else { return };
+            let faults = report.fault_count();
+            let found = read_tool(fields, None, &Map::new(), report);
+            tools.extend(found.filter(|_| report.fault_count() == faults));
+        }
         other => {
             let message =
                 format!("a tool-config is an object with a list of `tools`, not {}", Syntax::Json.kind_of(other));
             report.fault(&path, "not_a_tool_config", message);
         }
     }
+}
+
+/// `confirm`: whether a person has to approve the calls.
+fn confirm(fields: &Fields<'_>, report: &Report) -> Option<Confirm> {
+    let written = text(fields, "confirm")?;
+    let confirm = Confirm::parse(written);
+    if confirm.is_none() {
+        let message = format!("`confirm` is `never`, `always` or `auto`, not `{}`", clip(written));
+        report.fault(fields.path_of("confirm"), "bad_value", message);
+    }
+    confirm
 }
 
 fn read_list(
@@ -92,7 +110,9 @@ fn read_tool(
     let own_category = text(&fields, "category");
     let version = text(&fields, "version").map(str::to_owned);
     let timeout = fields.positive_duration("timeout");
-    let cache_for = fields.positive_duration("cache");
+    let cache = bosun_reading::tool::cache(&fields);
+    let confirm = confirm(&fields, report);
+    let approval_timeout = fields.positive_duration("approval_timeout");
     let annotations = Annotations {
         read_only_hint: fields.bool("read_only"),
         destructive_hint: fields.bool("destructive"),
@@ -108,11 +128,13 @@ fn read_tool(
     let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
     let mut tool = Tool::new(name?, description?, parameters, binding?);
     tool.display_name = display_name;
+    tool.confirm = confirm;
+    tool.approval_timeout = approval_timeout;
     tool.lc_name = lc_name;
     tool.category = own_category.or(category).map(str::to_owned);
     tool.version = version;
     tool.timeout = timeout;
-    tool.cache_for = cache_for;
+    tool.set_cache(cache);
     tool.annotations = annotations;
     tool.deprecated = deprecated;
     tool.labels = labels;
@@ -252,10 +274,16 @@ fn write_tool(found: &Found, warnings: &mut Vec<Warning>) -> Option<Value> {
             put(key, hint.into());
         }
     }
-    for (key, time) in [("timeout", tool.timeout), ("cache", tool.cache_for)] {
+    if let Some(confirm) = tool.confirm {
+        put("confirm", confirm.as_str().into());
+    }
+    for (key, time) in [("timeout", tool.timeout), ("approval_timeout", tool.approval_timeout)] {
         if let Some(time) = time {
             put(key, duration_text(time).into());
         }
+    }
+    if let Some(cache) = write_cache(tool) {
+        put("cache", cache);
     }
     if let Some(deprecated) = &tool.deprecated {
         put("deprecated", json!(deprecated));

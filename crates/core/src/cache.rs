@@ -1,8 +1,9 @@
 //! A least-recently-used cache, bounded by the sum of the weights of its values.
 //!
 //! The weight is bytes wherever a client chooses how large a value is, since counting entries would bound nothing
-//! there; values that are all of one size may weigh one each. The number of entries can be bounded in addition. The cache has no lock of its own: callers that share one
-//! wrap it in theirs. Evicted values are returned, so that they can be dropped outside of that lock.
+//! there; values that are all of one size may weigh one each. The number of entries can be bounded in addition. The
+//! cache has no lock of its own: callers that share one wrap it in theirs. Evicted values are returned, so that they
+//! can be dropped outside of that lock.
 
 use std::{
     borrow::Borrow,
@@ -103,6 +104,13 @@ impl<K: Clone + Eq + Hash, V> WeightedCache<K, V> {
         Some(slot.value)
     }
 
+    /// Removes all values that match, and returns them.
+    pub fn remove_where(&mut self, is_meant: impl Fn(&V) -> bool) -> Vec<V> {
+        let slots = self.slots.iter().filter(|(_, slot)| is_meant(&slot.value));
+        let keys: Vec<K> = slots.map(|(key, _)| key.clone()).collect();
+        keys.iter().filter_map(|key| self.remove(key)).collect()
+    }
+
     pub fn clear(&mut self) {
         self.weight = 0;
         self.slots.clear();
@@ -168,6 +176,18 @@ mod tests {
         assert_eq!(cache.insert("d", "d", 10), ["a again", "c"], "the weight still counts");
         let mut none = WeightedCache::new(10).with_max_entries(0);
         assert_eq!(none.insert("a", "a", 1), ["a"]);
+    }
+
+    #[test]
+    fn matching_values_are_removed_with_their_weight() {
+        let mut cache = WeightedCache::new(10);
+        for (key, weight) in [("a", 1), ("b", 2), ("c", 3)] {
+            let _ = cache.insert(key, key, weight);
+        }
+        let mut removed = cache.remove_where(|value| *value != "b");
+        removed.sort_unstable();
+        assert_eq!((removed, cache.len(), cache.weight()), (vec!["a", "c"], 1, 2));
+        assert!(cache.remove_where(|value| *value == "a").is_empty());
     }
 
     #[test]

@@ -120,6 +120,12 @@ ceilings! {
     WARNINGS_KEPT: Request = 100, Count, Above::Counted;
     /// Results in one delivery
     RESULTS_DELIVERED: Request = 128, Count, Above::Code("too_many_results");
+    /// Tools that one worker names
+    WORKER_TOOLS: Request = 100, Count, Above::Code("invalid_parameter");
+    /// Calls that a worker claims at once
+    CALLS_CLAIMED: Request = 32, Count, Above::Code("invalid_parameter");
+    /// The time that a worker has a call without a heartbeat
+    LEASE_SECONDS: Request = 600, Seconds, Above::Lowered;
 
     /// Tools that one request brings
     TOOLS: Schema = 1_000, Count, Above::Fault("too_big");
@@ -156,6 +162,14 @@ ceilings! {
     REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
     /// The answer to an HTTP tool, after decompression
     HTTP_RESPONSE_BYTES: Model = 8 * MIB, Bytes, Above::ToldToModel("result_too_large");
+    /// Records of Nango that one call reads; the newest where there are more
+    NANGO_RECORDS: Model = 10_000, Count, Above::Cut;
+    /// The same, in bytes of JSON
+    NANGO_BYTES: Model = 32 * MIB, Bytes, Above::Cut;
+    /// Time of the jq filters of one result
+    JQ_SECONDS: Model = 5, Seconds, Above::ToldToModel("function_failed");
+    /// Memory of the jq filters of one result
+    JQ_MEMORY_BYTES: Model = 256 * MIB, Bytes, Above::ToldToModel("function_failed");
     /// One result, as the model reads it
     RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Above::Cut;
     /// A result of content blocks whose texts and images are shown to the model
@@ -189,6 +203,8 @@ ceilings! {
     DEFINITION_CACHE_BYTES: Cache = 32 * MIB, Bytes, Above::Evicted;
     /// Waiting queries that are kept in memory
     WAITING_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    /// Cached results of tools, of all namespaces together
+    RESULT_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
     /// Cached entries of one query, for its readers
     RECENT_ENTRIES_BYTES: Cache = MIB, Bytes, Above::Evicted;
 

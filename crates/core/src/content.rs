@@ -1,8 +1,8 @@
 //! The content of a result: the value itself, or a reference to a blob if it is large.
 //!
 //! A journal stores small content inline, as JSON: one value, or the [content blocks](Blocks) of a tool that answers
-//! with several. Large content is bytes in a blob, and the journal stores its hash,
-//! size and type. There is no I/O here: [`Large`] is a reference, and its bytes are always stored before it is written.
+//! with several. Large content is bytes in a blob, and the journal stores its hash, size and type. There is no I/O
+//! here: [`Large`] is a reference, and its bytes are always stored before it is written.
 
 mod blocks;
 mod check;

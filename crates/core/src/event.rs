@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Actor, CallId, Outcome, Timestamp,
-    content::Large,
+    Actor, CallId, ContentHash, Outcome, Timestamp,
+    content::{Content, Large},
     query::{AskedLimits, Spec, Usage},
 };
 
@@ -21,9 +21,10 @@ pub type Seq = u64;
 
 /// The newest version of the event format that this code reads and writes. Version 2 has references to large results;
 /// version 3 has targets, messages, conversations and rejected answers; version 4 has changes of an accepted query;
-/// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls and content blocks. An entry is
-/// written with the oldest version that can represent it.
-pub const VERSION: u32 = 6;
+/// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls and content blocks; version 7 has
+/// approvals, requests for parameters, cached results, calls that workers claim, and queries that fail with an expired
+/// call. An entry is written with the oldest version that can represent it.
+pub const VERSION: u32 = 7;
 
 /// One entry: what happened, when, and its sequence number.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +79,7 @@ pub enum Event {
         call: CallId,
         attempt: u32,
     },
-    /// An inside call runs on elsewhere; its runner asks for the result with `handle`.
+    /// An inside call continues elsewhere; its runner polls for the result with `handle`.
     CallPending {
         call: CallId,
         handle: Arc<Value>,
@@ -103,7 +104,46 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
-    /// No result was delivered before the deadline; the model is told.
+    /// A person approved a call: it may run once, with the arguments of this hash.
+    CallApproved {
+        call: CallId,
+        hash: ContentHash,
+        /// The arguments, if the person changed them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Arc<Value>>,
+        /// The caller that approved it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
+    },
+    /// A person rejected a call: it is never run, and the model is told.
+    CallRejected {
+        call: CallId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The caller that rejected it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
+    },
+    /// A worker has claimed an outside call. Durable before the call is handed out.
+    CallClaimed {
+        call: CallId,
+        /// Names the lease: the worker shows it with the result.
+        lease: Arc<str>,
+        until: Timestamp,
+        /// The caller that claimed it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
+    },
+    /// The worker that has claimed a call still runs it.
+    CallExtended {
+        call: CallId,
+        until: Timestamp,
+    },
+    /// The lease of a call that is safe to repeat has lapsed: another worker may claim it.
+    CallReleased {
+        call: CallId,
+    },
+    /// What the call waited for did not come before the deadline; the model is told.
     CallExpired {
         call: CallId,
     },
@@ -205,15 +245,65 @@ pub struct AskedCall {
 }
 
 /// How a call is run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
 pub enum CallRoute {
     /// Run by the server. `repeatable` says whether it may be started again after a crash.
     Inside { repeatable: bool },
-    /// Handed to the client, which has until `deadline`.
-    Outside { deadline: Timestamp },
+    /// Handed to the client, which has until `deadline`, or to a worker that claims it.
+    Outside {
+        deadline: Timestamp,
+        /// Set if workers may claim it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claim: Option<ClaimPolicy>,
+    },
+    /// Run by the server once a person has approved it, who has until `deadline`.
+    Approval { repeatable: bool, deadline: Timestamp },
+    /// Answered by the user, who has until `deadline` to give the values of parameters.
+    Parameters { deadline: Timestamp },
     /// Never run: the model reads why.
-    Refused { code: String, message: String },
+    Refused {
+        code: String,
+        message: String,
+        /// What is wrong, as data.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        details: Option<Arc<Value>>,
+    },
+    /// Not run: an earlier call of the same tool with the same arguments had this outcome. It is never a reference to a
+    /// blob, so the journal needs nothing but itself.
+    Cached {
+        outcome: Arc<Outcome>,
+        /// Whether the tool is run by a client.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        outside: bool,
+    },
+}
+
+/// What becomes of a claimed call whose worker is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimPolicy {
+    /// Whether another worker may run it again.
+    pub repeatable: bool,
+}
+
+impl CallRoute {
+    /// Whether a program of version 6 does not know it.
+    fn is_beyond_version_6(&self) -> bool {
+        match self {
+            Self::Approval { .. } | Self::Parameters { .. } | Self::Cached { .. } => true,
+            Self::Outside { claim, .. } => claim.is_some(),
+            Self::Refused { details, .. } => details.is_some(),
+            Self::Inside { .. } => false,
+        }
+    }
+
+    /// The outcome of a call that is never run.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Outcome> {
+        let Self::Refused { code, message, details } = self else { return None };
+        let content = details.as_deref().map(|details| Content::Inline(details.clone()));
+        Some(Outcome::Failure { code: code.clone(), message: message.clone(), content })
+    }
 }
 
 /// Why a journal entry could not be read.
@@ -248,6 +338,10 @@ impl Event {
 
     fn version(&self) -> u32 {
         match self {
+            Self::CallApproved { .. } | Self::CallRejected { .. } => 7,
+            Self::CallClaimed { .. } | Self::CallExtended { .. } | Self::CallReleased { .. } => 7,
+            Self::CallAsked(asked) if asked.route.is_beyond_version_6() => 7,
+            Self::Created { spec, .. } if !spec.on_expired.is_tell() => 7,
             Self::CallPending { .. } | Self::CallDue { .. } => 6,
             Self::CallFinished { outcome, .. } | Self::CallResolved { outcome, .. } if outcome.has_blocks() => 6,
             Self::ClockStepped { .. } | Self::Interrupted => 5,
@@ -312,7 +406,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Content, QueryUid, content::Blocks};
+    use crate::{QueryUid, content::Blocks};
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
@@ -334,10 +428,30 @@ mod tests {
             assert!(text.starts_with(r#"{"v":6,"kind":"call_resolved","#), "{text}");
             assert_eq!(Event::decode(&text).unwrap(), event);
         }
+        let outcome = Arc::new(Outcome::success("2108"));
+        let asked = AskedCall {
+            call: CallId::derive(QueryUid::new(0, [0; 10]), 1, 0),
+            provider_id: "p".into(),
+            tool: "t".into(),
+            alias: "t".into(),
+            arguments: json!({}).into(),
+            written: None,
+            dropped: Vec::new(),
+            deprecated: None,
+            route: CallRoute::Cached { outcome, outside: true },
+        };
+        let event = Event::CallAsked(Arc::new(asked));
+        let cached = event.encode().unwrap();
+        let route = r#""route":{"to":"cached","outcome":{"result":"success","content":"2108"},"outside":true}}"#;
+        assert!(cached.starts_with(r#"{"v":7,"kind":"call_asked","#) && cached.ends_with(route), "{cached}");
+        assert_eq!(Event::decode(&cached).unwrap(), event);
         let changed = Event::Changed(Box::default()).encode().unwrap();
         assert_eq!(changed, r#"{"v":4,"kind":"changed"}"#, "no earlier version has it");
         let stepped = Event::ClockStepped { by_ms: -7 }.encode().unwrap();
         assert_eq!(stepped, r#"{"v":5,"kind":"clock_stepped","by_ms":-7}"#);
+        let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
+        let rejected = Event::CallRejected { call, reason: None, by: Actor::local() }.encode().unwrap();
+        assert_eq!(rejected, format!(r#"{{"v":7,"kind":"call_rejected","call":"{call}"}}"#));
     }
 
     #[test]
@@ -367,8 +481,8 @@ mod tests {
 
     #[test]
     fn an_entry_of_a_newer_version_is_distinguished_from_a_damaged_one() {
-        let newer = Event::decode(r#"{"v":7,"kind":"call_dreamt_of"}"#);
-        assert!(matches!(newer, Err(DecodeError::NewerVersion(7))), "{newer:?}");
+        let newer = Event::decode(r#"{"v":99,"kind":"call_dreamt_of"}"#);
+        assert!(matches!(newer, Err(DecodeError::NewerVersion(99))), "{newer:?}");
         let damaged = Event::decode(r#"{"v":2,"kind":"call_dreamt_of"}"#);
         assert!(matches!(damaged, Err(DecodeError::Malformed(_))), "{damaged:?}");
     }

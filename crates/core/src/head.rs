@@ -4,15 +4,25 @@
 //! in the query's row and the machine can decide without reading the journal. It changes in one
 //! way: [`Head::apply`]. Rebuilding it from the journal gives the same value, always.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod call;
+mod claim;
+mod clock;
+mod waiting;
+
+pub use call::{CallHead, CallState, Decided};
+pub use claim::{CallClaim, Lease};
+pub use clock::RunClock;
+pub use waiting::{QueryWait, Waiting, WaitingOn};
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
-    event::{AskedCall, CallRoute, Changed, Entry, Event, Seq},
-    json,
-    query::{QueryLimits, Spec, Usage, View},
+    event::{Changed, Entry, Event, Seq},
+    machine::rejected,
+    query::{ExpiryPolicy, QueryLimits, Spec, Usage, View},
 };
 
 /// The current state of a query.
@@ -32,15 +42,17 @@ pub struct Head {
     pub attempt: u32,
     /// Every call of the query, in the order in which the model asked.
     pub calls: Vec<CallHead>,
-    /// Until when a client holds the query.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_until: Option<Timestamp>,
+    /// The wait of a held query, for its client.
+    #[serde(rename = "heldUntil", default, skip_serializing_if = "Option::is_none", with = "waiting::hold")]
+    pub hold: Option<Waiting>,
     /// The model has had its last turn with tools.
     #[serde(default)]
     pub tools_spent: bool,
     pub usage: Usage,
     pub clock: RunClock,
     pub limits: QueryLimits,
+    #[serde(default, skip_serializing_if = "ExpiryPolicy::is_tell")]
+    pub on_expired: ExpiryPolicy,
     /// Present only if changed since the query was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Arc<BTreeMap<String, String>>>,
@@ -81,100 +93,6 @@ pub enum Phase {
     Cancelled,
 }
 
-/// The part of a call that decides what happens next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CallHead {
-    pub id: CallId,
-    pub tool: Arc<str>,
-    pub arguments: ContentHash,
-    pub state: CallState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum CallState {
-    /// To be run inside; `attempts` earlier starts were lost in crashes.
-    Ready { repeatable: bool, attempts: u32 },
-    /// Being run inside.
-    Started { repeatable: bool, attempt: u32 },
-    /// Runs on elsewhere; its runner polls it at `poll_at`.
-    Pending { poll_at: Timestamp, deadline: Timestamp, attempt: u32 },
-    /// Handed to the client.
-    Waiting { deadline: Timestamp },
-    /// Run inside, or refused.
-    Finished { outcome: ContentHash },
-    /// Delivered by the client.
-    Resolved { outcome: ContentHash },
-    /// Not delivered before the deadline.
-    Expired,
-    /// The query ended first.
-    Cancelled,
-}
-
-impl CallState {
-    /// Whether the call still lacks its one outcome.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        matches!(self, Self::Ready { .. } | Self::Started { .. } | Self::Pending { .. } | Self::Waiting { .. })
-    }
-
-    /// The hash of the call's outcome, if it has one.
-    fn outcome(self) -> Option<ContentHash> {
-        match self {
-            Self::Finished { outcome } | Self::Resolved { outcome } => Some(outcome),
-            Self::Ready { .. }
-            | Self::Started { .. }
-            | Self::Pending { .. }
-            | Self::Waiting { .. }
-            | Self::Expired
-            | Self::Cancelled => None,
-        }
-    }
-}
-
-/// The query's own clock: it runs while the model or an inside call works, and only then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunClock {
-    pub spent_ms: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub running_since: Option<Timestamp>,
-    /// The sum of all steps of the wall clock while the query ran.
-    #[serde(default, skip_serializing_if = "is_zero_ms")]
-    pub stepped_ms: i64,
-}
-
-impl RunClock {
-    /// The running time up to `now`.
-    #[must_use]
-    pub fn spent(&self, now: Timestamp) -> Duration {
-        let current = self.running_since.map_or(Duration::ZERO, |since| now.since(since));
-        Duration::from_millis(self.spent_ms).saturating_add(current)
-    }
-
-    fn stop(&mut self, now: Timestamp) {
-        self.spent_ms = u64::try_from(self.spent(now).as_millis()).unwrap_or(u64::MAX);
-        self.running_since = None;
-    }
-
-    /// The wall clock has stepped: the start of the current run moves by the same amount.
-    fn step(&mut self, by_ms: i64) {
-        self.stepped_ms = self.stepped_ms.saturating_add(by_ms);
-        if let Some(since) = &mut self.running_since {
-            *since = since.shifted(by_ms);
-        }
-    }
-
-    fn set(&mut self, running: bool, now: Timestamp) {
-        match (self.running_since, running) {
-            (None, true) => self.running_since = Some(now),
-            (Some(_), false) => self.stop(now),
-            (None, false) | (Some(_), true) => {}
-        }
-    }
-}
-
 /// The status of a query in one word; every edge translates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -183,6 +101,10 @@ pub enum Status {
     Running,
     /// At least one call waits for its client.
     Waiting,
+    /// No call waits for its client, and at least one for a person's approval.
+    AwaitingApproval,
+    /// The same for values that the user has to give.
+    AwaitingParameters,
     /// No call is open; a client holds the query.
     Held,
     Completed,
@@ -209,6 +131,8 @@ impl Status {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Waiting => "waiting",
+            Self::AwaitingApproval => "awaiting_approval",
+            Self::AwaitingParameters => "awaiting_parameters",
             Self::Held => "held",
             Self::Completed => "completed",
             Self::Failed => "failed",
@@ -241,17 +165,18 @@ impl Head {
             namespace,
             name,
             target: spec.target.as_str().into(),
-            view: spec.view,
+            view: spec.view.clone(),
             seq: 1,
             phase: Phase::Queued,
             turn: 0,
             attempt: 0,
             calls: Vec::new(),
-            held_until: None,
+            hold: None,
             tools_spent: false,
             usage: Usage::default(),
             clock: RunClock::default(),
             limits: spec.limits,
+            on_expired: spec.on_expired,
             labels: None,
             annotations: None,
             rejections: 0,
@@ -302,12 +227,13 @@ impl Head {
                 if let Some(call) = self.call_mut(*call)
                     && let CallState::Started { attempt, .. } = call.state
                 {
-                    call.state = CallState::Pending { poll_at: *poll_at, deadline: *deadline, attempt };
+                    let on = WaitingOn::Runner { poll_at: *poll_at, attempt };
+                    call.state = CallState::Waiting(Waiting { on, deadline: *deadline });
                 }
             }
             Event::CallDue { call } => {
                 if let Some(call) = self.call_mut(*call)
-                    && let CallState::Pending { attempt, .. } = call.state
+                    && let Some(Waiting { on: WaitingOn::Runner { attempt, .. }, .. }) = call.state.waiting()
                 {
                     // To poll is always safe to repeat.
                     call.state = CallState::Ready { repeatable: true, attempts: attempt };
@@ -319,14 +245,46 @@ impl Head {
             Event::CallResolved { call, outcome, .. } => {
                 self.record(*call, outcome, |outcome| CallState::Resolved { outcome });
             }
+            Event::CallApproved { call, hash, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let Some(Waiting { on: WaitingOn::Approval { repeatable }, .. }) = call.state.waiting()
+                {
+                    call.state = CallState::Ready { repeatable, attempts: 0 };
+                    call.arguments = *hash;
+                    call.decided = Some(Decided::Approved);
+                }
+            }
+            Event::CallRejected { call, reason, .. } => {
+                self.record(*call, &rejected(reason.as_deref()), |outcome| CallState::Finished { outcome });
+                if let Some(call) = self.call_mut(*call) {
+                    call.decided = Some(Decided::Rejected);
+                }
+            }
             Event::CallExpired { call } => {
                 if let Some(call) = self.call_mut(*call) {
                     call.state = CallState::Expired;
                 }
             }
+            Event::CallClaimed { call, lease, until, .. } => {
+                if let Some(claim) = self.call_mut(*call).and_then(|call| call.claim.as_mut()) {
+                    claim.attempts += 1;
+                    claim.lease = Some(Lease { token: Arc::clone(lease), until: *until });
+                }
+            }
+            Event::CallExtended { call, until } => {
+                let claim = self.call_mut(*call).and_then(|call| call.claim.as_mut());
+                if let Some(lease) = claim.and_then(|claim| claim.lease.as_mut()) {
+                    lease.until = *until;
+                }
+            }
+            Event::CallReleased { call } => {
+                if let Some(claim) = self.call_mut(*call).and_then(|call| call.claim.as_mut()) {
+                    claim.lease = None;
+                }
+            }
             Event::LoopNoticed { .. } => {}
-            Event::Held { until, .. } => self.held_until = Some(*until),
-            Event::Continued { .. } => self.held_until = None,
+            Event::Held { until, .. } => self.hold = Some(Waiting { on: WaitingOn::Client, deadline: *until }),
+            Event::Continued { .. } => self.hold = None,
             Event::Changed(changed) => {
                 self.change(changed);
                 return Ok(());
@@ -377,7 +335,7 @@ impl Head {
 
     fn end(&mut self, phase: Phase) {
         self.phase = phase;
-        self.held_until = None;
+        self.hold = None;
         for call in self.calls.iter_mut().filter(|call| call.state.is_open()) {
             call.state = CallState::Cancelled;
         }
@@ -444,19 +402,46 @@ impl Head {
         })
     }
 
-    /// The calls that the client must answer.
-    pub fn waiting(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
-        self.calls.iter().filter_map(|call| match call.state {
-            CallState::Waiting { deadline } => Some((call, deadline)),
-            _ => None,
+    /// Everything that the query waits for: its open calls, in their order, and then the client that holds it.
+    pub fn waits(&self) -> impl Iterator<Item = QueryWait<'_>> {
+        let calls =
+            self.calls.iter().filter_map(|call| Some(QueryWait { call: Some(call), waiting: call.state.waiting()? }));
+        calls.chain(self.hold.map(|waiting| QueryWait { call: None, waiting }))
+    }
+
+    /// The calls that wait for something that `is_wanted`, and when each wait ends.
+    fn waiting_on(&self, is_wanted: fn(WaitingOn) -> bool) -> impl Iterator<Item = (&CallHead, Timestamp)> {
+        self.calls.iter().filter_map(move |call| {
+            let waiting = call.state.waiting().filter(|waiting| is_wanted(waiting.on))?;
+            Some((call, waiting.deadline))
         })
     }
 
-    /// The calls that run on elsewhere, when to poll them, and when they expire.
-    pub fn pending(&self) -> impl Iterator<Item = (&CallHead, Timestamp, Timestamp)> {
-        self.calls.iter().filter_map(|call| match call.state {
-            CallState::Pending { poll_at, deadline, .. } => Some((call, poll_at, deadline)),
-            _ => None,
+    /// The outside calls that the client must run.
+    pub fn outside_calls(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
+        self.waiting_on(|on| on == WaitingOn::Client)
+    }
+
+    /// The calls that a person must approve or reject.
+    pub fn approvals(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
+        self.waiting_on(|on| matches!(on, WaitingOn::Approval { .. }))
+    }
+
+    /// The calls that ask the user for parameters.
+    pub fn parameter_requests(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
+        self.waiting_on(|on| on == WaitingOn::Parameters)
+    }
+
+    /// The calls that wait for a worker.
+    pub fn claimable(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
+        self.outside_calls().filter(|(call, _)| call.claim.as_ref().is_some_and(|claim| claim.lease.is_none()))
+    }
+
+    /// The calls that a worker has claimed.
+    pub fn leases(&self) -> impl Iterator<Item = (&CallHead, &CallClaim, &Lease)> {
+        self.outside_calls().filter_map(|(call, _)| {
+            let claim = call.claim.as_ref()?;
+            Some((call, claim, claim.lease.as_ref()?))
         })
     }
 
@@ -465,9 +450,7 @@ impl Head {
     pub fn works_inside(&self) -> bool {
         match self.phase {
             Phase::Thinking => true,
-            Phase::Acting => {
-                self.calls.iter().any(|call| matches!(call.state, CallState::Ready { .. } | CallState::Started { .. }))
-            }
+            Phase::Acting => self.calls.iter().any(|call| call.state.is_inside()),
             Phase::Queued | Phase::Completed | Phase::Failed | Phase::Cancelled => false,
         }
     }
@@ -483,13 +466,25 @@ impl Head {
         match self.phase {
             Phase::Queued => Status::Queued,
             Phase::Thinking => Status::Running,
-            Phase::Acting if self.waiting().next().is_some() => Status::Waiting,
-            Phase::Acting if self.works_inside() || self.pending().next().is_some() => Status::Running,
-            Phase::Acting if self.held_until.is_some() => Status::Held,
-            Phase::Acting => Status::Running,
+            Phase::Acting => self.status_of_calls(),
             Phase::Completed => Status::Completed,
             Phase::Failed => Status::Failed,
             Phase::Cancelled => Status::Cancelled,
+        }
+    }
+
+    /// What a client can do comes first, even while inside calls run; a hold counts only when nothing else is open.
+    fn status_of_calls(&self) -> Status {
+        if self.outside_calls().next().is_some() {
+            Status::Waiting
+        } else if self.approvals().next().is_some() {
+            Status::AwaitingApproval
+        } else if self.parameter_requests().next().is_some() {
+            Status::AwaitingParameters
+        } else if self.hold.is_none() || self.calls.iter().any(|call| call.state.is_open()) {
+            Status::Running
+        } else {
+            Status::Held
         }
     }
 
@@ -514,33 +509,9 @@ impl Head {
     /// The next time at which the sweep has to act on the query.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
-        let waiting = self.waiting().map(|(_, deadline)| deadline);
-        let polls = self.pending().map(|(_, poll_at, deadline)| poll_at.min(deadline));
-        waiting.chain(polls).chain(self.held_until).min()
+        let waits = self.waits().map(|wait| wait.waiting.due_at());
+        waits.chain(self.leases().map(|(_, _, lease)| lease.until)).min()
     }
-}
-
-impl CallHead {
-    /// Whether it is another call with the same tool and arguments.
-    fn is_alike(&self, call: &Self) -> bool {
-        self.arguments == call.arguments && self.tool == call.tool && self.id != call.id
-    }
-
-    fn new(asked: &AskedCall) -> Self {
-        let state = match &asked.route {
-            CallRoute::Inside { repeatable } => CallState::Ready { repeatable: *repeatable, attempts: 0 },
-            CallRoute::Outside { deadline } => CallState::Waiting { deadline: *deadline },
-            CallRoute::Refused { code, message } => {
-                CallState::Finished { outcome: Outcome::failure(code, message).content_hash() }
-            }
-        };
-        Self { id: asked.call, tool: Arc::clone(&asked.tool), arguments: json::content_hash(&asked.arguments), state }
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-fn is_zero_ms(number: &i64) -> bool {
-    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

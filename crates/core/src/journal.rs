@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::event::Changed;
 
-    fn said() -> Event {
+    fn entry() -> Event {
         Event::Interrupted
     }
 
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn an_entry_is_accepted_up_to_its_ceiling() {
         let mut size = JournalSize::default();
-        assert_eq!(admit(&mut size, &said(), ENTRY_BYTES), Ok(()));
+        assert_eq!(admit(&mut size, &entry(), ENTRY_BYTES), Ok(()));
         let refused = Err(JournalFault::EntryTooLarge(ENTRY_BYTES + 1));
-        assert_eq!(admit(&mut size, &said(), ENTRY_BYTES + 1), refused);
+        assert_eq!(admit(&mut size, &entry(), ENTRY_BYTES + 1), refused);
         // Not even an end: its parts were bounded before.
         assert_eq!(admit(&mut size, &Event::Completed, ENTRY_BYTES + 1), refused);
     }
@@ -109,10 +109,10 @@ mod tests {
     fn a_full_journal_accepts_an_end_and_nothing_else() {
         let mut size = JournalSize::default();
         for _ in 0..JOURNAL_BYTES / ENTRY_BYTES {
-            admit(&mut size, &said(), ENTRY_BYTES).unwrap();
+            admit(&mut size, &entry(), ENTRY_BYTES).unwrap();
         }
         assert_eq!(size.bytes, JOURNAL_BYTES);
-        assert_eq!(admit(&mut { size }, &said(), 1), Err(JournalFault::Full));
+        assert_eq!(admit(&mut { size }, &entry(), 1), Err(JournalFault::Full));
         assert_eq!(admit(&mut size, &Event::Completed, 2), Ok(()));
     }
 

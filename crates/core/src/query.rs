@@ -1,6 +1,6 @@
 //! The specification of a query, and its limits.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +47,8 @@ pub struct Spec {
     pub toolset: ContentHash,
     pub limits: QueryLimits,
     pub view: View,
+    #[serde(default, skip_serializing_if = "ExpiryPolicy::is_tell")]
+    pub on_expired: ExpiryPolicy,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -72,6 +74,37 @@ impl Spec {
             || !self.options.is_empty()
             || self.output_schema.is_some()
             || self.conversation.is_some()
+    }
+}
+
+/// What becomes of a query when a call that its client runs has no result in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExpiryPolicy {
+    /// The model is told, and continues.
+    #[default]
+    Tell,
+    /// The query fails: the client is gone, and no one would read the answer.
+    Fail,
+}
+
+impl ExpiryPolicy {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tell => "tell",
+            Self::Fail => "fail",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Tell, Self::Fail].into_iter().find(|policy| policy.as_str() == text)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    pub(crate) fn is_tell(&self) -> bool {
+        *self == Self::Tell
     }
 }
 
@@ -122,14 +155,21 @@ impl ModelOptions {
     }
 }
 
-/// The API form in which the query's creator reads it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum View {
-    /// `status` is a string and open tool calls are listed: for clients that bring their own tools.
-    Rfc,
-    /// `status` is an object with a `phase`, as ARK's own clients read it.
-    Ark,
+/// The form in which the query's creator reads it back. Opaque here: each edge has its own words for its forms.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct View(Cow<'static, str>);
+
+impl View {
+    #[must_use]
+    pub const fn new(word: &'static str) -> Self {
+        Self(Cow::Borrowed(word))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The limits of one query. Each field is already the smallest of server, agent and query.
@@ -145,6 +185,9 @@ pub struct QueryLimits {
     /// How long an outside call, or a held query, waits for its client.
     #[serde(with = "millis")]
     pub external_timeout: Duration,
+    /// How long a call waits for a person: for an approval, or for the values of parameters.
+    #[serde(default = "default_approval_timeout", with = "millis")]
+    pub approval_timeout: Duration,
     pub max_tool_calls: u32,
     /// Tokens of all turns together; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +195,10 @@ pub struct QueryLimits {
     /// How long the query is retained after it has ended.
     #[serde(default = "default_ttl", with = "millis")]
     pub ttl: Duration,
+}
+
+fn default_approval_timeout() -> Duration {
+    Duration::from_secs(24 * 60 * 60)
 }
 
 fn default_ttl() -> Duration {
@@ -164,6 +211,7 @@ impl Default for QueryLimits {
             query_timeout: Duration::from_secs(5 * 60),
             tool_timeout: Duration::from_secs(30),
             external_timeout: Duration::from_secs(10 * 60),
+            approval_timeout: default_approval_timeout(),
             max_tool_calls: 10,
             max_tokens: None,
             ttl: default_ttl(),
@@ -181,6 +229,8 @@ pub struct AskedLimits {
     pub tool_timeout: Option<Duration>,
     #[serde(with = "millis::optional", skip_serializing_if = "Option::is_none")]
     pub external_timeout: Option<Duration>,
+    #[serde(with = "millis::optional", skip_serializing_if = "Option::is_none")]
+    pub approval_timeout: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,6 +244,12 @@ impl AskedLimits {
     #[must_use]
     pub fn narrow(&self, wide: QueryLimits) -> QueryLimits {
         self.within(wide).replace_in(wide)
+    }
+
+    /// The limits here, clamped to `wide`, and `defaults` where there are none.
+    #[must_use]
+    pub fn grant(&self, defaults: QueryLimits, wide: QueryLimits) -> QueryLimits {
+        self.within(wide).replace_in(defaults)
     }
 
     /// The limits that would change from `now`, clamped to `wide`. A limit that already has the requested value is kept
@@ -214,6 +270,17 @@ fn bound<T>(limit: impl Into<Option<T>>) -> Option<T> {
     limit.into()
 }
 
+/// A requested limit that exceeds its bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NarrowedLimit {
+    /// Its name in a request.
+    pub name: &'static str,
+    /// Its name as an option and an annotation.
+    pub option: &'static str,
+    pub asked: String,
+    pub granted: String,
+}
+
 /// Why a text is not a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitFault {
@@ -225,11 +292,16 @@ pub enum LimitFault {
 /// A limit as an option or an annotation writes it.
 trait ReadLimit: Sized {
     fn read(text: &str) -> Result<Self, LimitFault>;
+    fn show(&self) -> String;
 }
 
 impl ReadLimit for Duration {
     fn read(text: &str) -> Result<Self, LimitFault> {
         duration::parse_positive(text).ok_or(LimitFault::NotADuration)
+    }
+
+    fn show(&self) -> String {
+        duration::format(*self)
     }
 }
 
@@ -237,11 +309,19 @@ impl ReadLimit for u32 {
     fn read(text: &str) -> Result<Self, LimitFault> {
         text.parse().map_err(|_| LimitFault::NotANumber)
     }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
 }
 
 impl ReadLimit for u64 {
     fn read(text: &str) -> Result<Self, LimitFault> {
         text.parse().map_err(|_| LimitFault::NotANumber)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -262,6 +342,20 @@ macro_rules! limits {
                 Self { $($field: self.$field.map(|asked| asked.min(bound(wide.$field).unwrap_or(asked))),)+ }
             }
 
+            /// The limits that exceed `wide`.
+            #[must_use]
+            pub fn above(&self, wide: QueryLimits) -> Vec<NarrowedLimit> {
+                let above = [$(self.$field.zip(bound::<$type>(wide.$field)).filter(|(asked, granted)| asked > granted).map(
+                    |(asked, granted)| NarrowedLimit {
+                        name: $json,
+                        option: $option,
+                        asked: asked.show(),
+                        granted: granted.show(),
+                    },
+                )),+];
+                above.into_iter().flatten().collect()
+            }
+
             /// `limits`, with those here replaced.
             #[must_use]
             pub fn replace_in(&self, limits: QueryLimits) -> QueryLimits {
@@ -273,10 +367,10 @@ macro_rules! limits {
                 [$(self.$field.is_some().then_some($json)),+].into_iter().flatten()
             }
 
-            /// Asks for the limit that is called `option`, as it is written in a text.
+            /// Requests the limit that is called `option`, with its value as text.
             ///
             /// # Errors
-            /// If there is no such limit, or if the text is none; nothing is asked for then.
+            /// If there is no such limit, or the text is not a valid value of it; nothing is requested then.
             pub fn ask(&mut self, option: &str, text: &str) -> Result<(), LimitFault> {
                 match option {
                     $($option => self.$field = Some(<$type>::read(text)?),)+
@@ -292,6 +386,7 @@ limits! {
     query_timeout: Duration, "timeout", "query-timeout";
     tool_timeout: Duration, "toolTimeout", "tool-timeout";
     external_timeout: Duration, "externalTimeout", "external-timeout";
+    approval_timeout: Duration, "approvalTimeout", "approval-timeout";
     max_tool_calls: u32, "maxToolCalls", "max-tool-calls";
     max_tokens: u64, "maxTokens", "max-tokens";
     ttl: Duration, "ttl", "ttl";

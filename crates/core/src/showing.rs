@@ -1,8 +1,8 @@
 //! Rendering of results for the model.
 //!
 //! Small results are shown whole. Of others the model sees the beginning, followed by a mark that says how much there
-//! is and how to read on, if possible. Content blocks are shown as text, and their images beside it. The same result is always rendered identically within a query, so that prompt
-//! caches hit.
+//! is and how to read on, if possible. Content blocks are shown as text, and their images next to it. The same result
+//! is always rendered identically within a query, so that prompt caches hit.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 

@@ -52,6 +52,25 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// The date of an HTTP header (RFC 9110, section 5.6.7), in whole seconds.
+    #[must_use]
+    pub fn to_http_date(self) -> String {
+        let millis = self.0.clamp(FIRST_WRITTEN, LAST_WRITTEN);
+        let moment =
+            OffsetDateTime::from_unix_timestamp(millis.div_euclid(1_000)).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (weekday, month) = (moment.weekday().to_string(), moment.month().to_string());
+        format!(
+            "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+            &weekday[..3],
+            moment.day(),
+            &month[..3],
+            moment.year(),
+            moment.hour(),
+            moment.minute(),
+            moment.second()
+        )
+    }
+
     /// RFC 3339 in UTC with milliseconds, as every edge writes it. The format ends with the year 9999: a later time is
     /// clamped to its last moment, and one before the year 0 to its first.
     #[must_use]
@@ -139,6 +158,12 @@ mod tests {
         ] {
             assert_eq!(Timestamp::from_rfc3339(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_http_date_is_in_whole_seconds_of_gmt() {
+        assert_eq!(Timestamp(784_111_777_999).to_http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(Timestamp(-1).to_http_date(), "Wed, 31 Dec 1969 23:59:59 GMT");
     }
 
     #[test]

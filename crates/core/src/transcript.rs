@@ -12,7 +12,7 @@ use crate::{
     content::Images,
     event::{AskedCall, CallRoute, Entry, Event, Seq},
     json,
-    machine::outcome_code,
+    machine::{outcome_code, rejected},
     query::{Spec, Usage},
     showing::{ImageBudget, Showing},
 };
@@ -51,19 +51,40 @@ pub struct Call {
     pub asked_at: Timestamp,
     /// When an inside call was (last) started.
     pub started_at: Option<Timestamp>,
-    /// What its runner asks for the result with, if it runs on elsewhere.
+    /// How its runner polls for the result, if it continues elsewhere.
     pub pending: Option<PendingCall>,
+    /// What a person decided, if it waited for approval.
+    pub decision: Option<RecordedDecision>,
     pub result: Option<RecordedOutcome>,
     /// The model is warned that it is looping.
     pub loop_noticed: bool,
 }
 
-/// A call that runs on elsewhere.
+/// A call that continues elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingCall {
     pub handle: Arc<Value>,
     /// The call expires at this time.
     pub deadline: Timestamp,
+}
+
+/// What a person decided about a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedDecision {
+    pub approved: bool,
+    pub by: Actor,
+    pub at: Timestamp,
+    /// The arguments, if they were changed.
+    pub arguments: Option<Arc<Value>>,
+}
+
+impl Call {
+    /// The arguments that are run: those of the model, or those that were approved instead.
+    #[must_use]
+    pub fn arguments(&self) -> &Arc<Value> {
+        let edited = self.decision.as_ref().and_then(|decision| decision.arguments.as_ref());
+        edited.unwrap_or(&self.asked.arguments)
+    }
 }
 
 /// The one outcome of a call.
@@ -152,10 +173,8 @@ impl Transcript {
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
-                    CallRoute::Refused { code, message } => {
-                        Some(RecordedOutcome { outcome: Arc::new(Outcome::failure(code, message)), at })
-                    }
-                    CallRoute::Inside { .. } | CallRoute::Outside { .. } => None,
+                    CallRoute::Cached { outcome, .. } => Some(RecordedOutcome { outcome: Arc::clone(outcome), at }),
+                    route => route.refusal().map(|outcome| RecordedOutcome { outcome: Arc::new(outcome), at }),
                 };
                 if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
                     let asked = Arc::clone(asked);
@@ -164,6 +183,7 @@ impl Transcript {
                         asked_at: at,
                         started_at: None,
                         pending: None,
+                        decision: None,
                         result,
                         loop_noticed: false,
                     });
@@ -183,10 +203,21 @@ impl Transcript {
                 let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
+            Event::CallApproved { call, arguments, by, .. } => {
+                let decision = RecordedDecision { approved: true, by: by.clone(), at, arguments: arguments.clone() };
+                self.with_call(*call, |call| call.decision = Some(decision));
+            }
+            Event::CallRejected { call, reason, by } => {
+                let recorded = RecordedOutcome { outcome: Arc::new(rejected(reason.as_deref())), at };
+                let decision = RecordedDecision { approved: false, by: by.clone(), at, arguments: None };
+                self.with_call(*call, |call| {
+                    call.decision = Some(decision);
+                    call.result = Some(recorded);
+                });
+            }
             Event::CallExpired { call } => self.with_call(*call, |call| {
-                let message = format!("{}: no result for `{}` in time", timed_out(&call.asked.route), call.asked.tool);
-                let outcome = Outcome::failure(outcome_code::CALL_EXPIRED, message);
-                call.result = Some(RecordedOutcome { outcome: Arc::new(outcome), at });
+                let outcome = Arc::new(expired(&call.asked, call.decision.is_some()));
+                call.result = Some(RecordedOutcome { outcome, at });
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
             Event::Completed => self.end = Some(QueryEnd { seq: entry.seq, at, how: Ending::Completed }),
@@ -201,6 +232,9 @@ impl Transcript {
             Event::ClockStepped { by_ms } => self.shift_open_calls(*by_ms),
             Event::Created { .. }
             | Event::CallDue { .. }
+            | Event::CallClaimed { .. }
+            | Event::CallExtended { .. }
+            | Event::CallReleased { .. }
             | Event::TurnStarted { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
@@ -339,6 +373,7 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
         for call in &turn.calls {
             let Some(recorded) = &call.result else { continue };
             let mut content = showing.show(call.asked.call, &recorded.outcome);
+            content.extend(edited_note(call));
             if call.loop_noticed {
                 content.push_str(
                     "\n[This tool has now returned the same result for the same arguments several times. \
@@ -370,10 +405,41 @@ fn drop_older_images(messages: &mut [Message]) {
     all_images(messages).rev().for_each(|images| budget.spend(images));
 }
 
-/// What is said of a call whose deadline has passed, in ARK's words.
-fn timed_out(route: &CallRoute) -> &'static str {
-    match route {
-        CallRoute::Outside { .. } => "External tool execution timeout",
-        CallRoute::Inside { .. } | CallRoute::Refused { .. } => "Tool execution timeout",
+/// The outcome of a call whose wait has ended without what it waited for. A call that was approved has waited for its
+/// runner.
+#[must_use]
+pub fn expired(asked: &AskedCall, is_decided: bool) -> Outcome {
+    let tool = &asked.tool;
+    match &asked.route {
+        CallRoute::Approval { .. } if !is_decided => {
+            let message = format!("no decision about `{tool}` was made in time; it was not run");
+            Outcome::failure(outcome_code::APPROVAL_EXPIRED, message)
+        }
+        CallRoute::Parameters { .. } => {
+            let message = format!("the user has given no values for `{tool}` in time");
+            Outcome::failure(outcome_code::CALL_EXPIRED, message)
+        }
+        // ARK's wording.
+        CallRoute::Outside { .. } => {
+            let message = format!("External tool execution timeout: no result for `{tool}` in time");
+            Outcome::failure(outcome_code::CALL_EXPIRED, message)
+        }
+        CallRoute::Inside { .. }
+        | CallRoute::Approval { .. }
+        | CallRoute::Refused { .. }
+        | CallRoute::Cached { .. } => {
+            let message = format!("Tool execution timeout: no result for `{tool}` in time");
+            Outcome::failure(outcome_code::CALL_EXPIRED, message)
+        }
     }
+}
+
+/// Edited arguments are repeated to the model up to this size: it would otherwise believe that its own were run.
+const EDITED_SHOWN: usize = 8 * 1024;
+
+fn edited_note(call: &Call) -> Option<String> {
+    let edited = json::compact(call.decision.as_ref()?.arguments.as_ref()?);
+    let shown = &edited[..edited.floor_char_boundary(EDITED_SHOWN)];
+    let cut = if shown.len() < edited.len() { "…" } else { "" };
+    Some(format!("\n[The user changed the arguments of this call before approving it. It was run with: {shown}{cut}]"))
 }

@@ -2,10 +2,12 @@
 //!
 //! An edge parses a request, converts it to the engine's types, and serializes the engine's answer for its
 //! protocol. It decides nothing about a query and holds no state of it: a connection may break at any moment
-//! without effect. Here is ARK's REST API, with the tool calls that the n8n RFC adds to it; other protocols become
-//! modules beside [`ark`](self).
+//! without effect. Here are ARK's REST API, with the tool calls that the n8n RFC adds to it, and A2A. What every edge
+//! does with queries is in [`asking`](self), and what HTTP needs in [`http`](self).
 
+mod a2a;
 mod ark;
+mod asking;
 pub mod auth;
 mod http;
 #[cfg(test)]
@@ -15,10 +17,27 @@ use std::{ops::Deref, sync::Arc};
 
 use bosun_engine::{Engine, reload::Reload};
 
+use bosun_core::Timestamp;
+
 use auth::refusals::Refusals;
 use http::metrics::Requests;
 
+pub use a2a::error::ErrorMapping;
 pub use http::serve::{ConnectionLimits, serve};
+
+/// The protocols that are served, each with its own paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Edge {
+    Ark,
+    A2a,
+}
+
+impl Edge {
+    /// The edge that a path belongs to; ARK's has all that no other one has.
+    pub(crate) fn of(path: &str) -> Self {
+        if a2a::owns(path) { Self::A2a } else { Self::Ark }
+    }
+}
 
 /// The state that every handler shares. Cheap to clone: each request does, several times.
 #[derive(Clone, Debug)]
@@ -36,6 +55,8 @@ pub struct Served {
     refusals: Refusals,
     /// Reads the sources of the configuration again.
     reload: Arc<dyn Reload>,
+    started_at: Timestamp,
+    error_mapping: ErrorMapping,
 }
 
 impl AppState {
@@ -44,14 +65,30 @@ impl AppState {
     #[must_use]
     pub fn new(engine: Engine, access: auth::Access, hosts: Vec<String>) -> Self {
         let reload = Arc::new(engine.clone());
-        Self::with_reload(engine, access, hosts, reload)
+        Self::with_reload(engine, access, hosts, reload, ErrorMapping::default())
     }
 
-    /// The same, with sources that `reload` reads again.
+    /// The same, with sources that `reload` reads again, and errors of A2A as one edition of it maps them.
     #[must_use]
-    pub fn with_reload(engine: Engine, access: auth::Access, hosts: Vec<String>, reload: Arc<dyn Reload>) -> Self {
-        let (requests, refusals) = (Requests::default(), Refusals::default());
-        Self(Arc::new(Served { engine, access, hosts, requests, refusals, reload }))
+    pub fn with_reload(
+        engine: Engine,
+        access: auth::Access,
+        hosts: Vec<String>,
+        reload: Arc<dyn Reload>,
+        error_mapping: ErrorMapping,
+    ) -> Self {
+        let (requests, refusals, started_at) = (Requests::default(), Refusals::default(), engine.now());
+        Self(Arc::new(Served { engine, access, hosts, requests, refusals, reload, started_at, error_mapping }))
+    }
+
+    /// When this server began to serve.
+    pub(crate) fn started_at(&self) -> Timestamp {
+        self.0.started_at
+    }
+
+    /// Which edition of A2A 1.0 decides the HTTP status of its errors.
+    pub(crate) fn error_mapping(&self) -> ErrorMapping {
+        self.0.error_mapping
     }
 }
 
@@ -64,5 +101,7 @@ impl Deref for AppState {
 
 /// All routes of the server, with everything that guards them.
 pub fn router(app: AppState) -> axum::Router {
-    http::middleware::wrap(ark::routes::router(app.clone()), app)
+    let router = a2a::routes::add(axum::Router::new(), &app);
+    let router = ark::routes::add(router, &app).with_state(app.clone());
+    http::middleware::wrap(http::leading_slashes::merge(router), app)
 }

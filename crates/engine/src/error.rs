@@ -49,6 +49,8 @@ pub enum EngineError {
     CallNotFound(CallId),
     #[error("call `{0}` has no result")]
     NoResult(CallId),
+    #[error("the lease of call `{0}` has lapsed, or another worker has claimed the call")]
+    LeaseLost(CallId),
     #[error("the idempotency key was used for another request")]
     RequestReused,
     #[error("query `{0}`, which answered this request, has been deleted")]
@@ -63,6 +65,14 @@ pub enum EngineError {
     NotHeld(QueryName),
     #[error("query `{0}` was held for too long and can no longer be resumed")]
     HoldExpired(QueryName),
+    #[error("no call of query `{0}` waits for approval")]
+    NothingToApprove(QueryName),
+    #[error("several calls of query `{0}` wait for approval; say which one is meant")]
+    SeveralToApprove(QueryName),
+    #[error("the changed arguments do not match the parameters of tool `{tool}`: {}", said(violations))]
+    InvalidEdit { tool: String, violations: Vec<Violation> },
+    #[error("the values do not match the parameters that were asked for: {}", said(violations))]
+    InvalidValues { violations: Vec<Violation> },
     #[error("{0} queries are queued already; no more are accepted right now")]
     Overloaded(usize),
     #[error("the server is shutting down")]

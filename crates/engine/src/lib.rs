@@ -34,9 +34,11 @@ pub use clock::{Clock, SystemClock};
 pub use engine::{
     DeliverReport, Engine, EngineSettings, Snapshot, Submitted,
     conversations::{AskedConversation, DEFAULT_MEMORY},
+    decide::{AskedDecision, DecideReport, DecisionTarget},
     large_results::{BLOB_GRACE, Upload, UploadError},
     results::{PageError, READ_RESULT, ResultContent, Results},
     update::Update,
+    workers::{ClaimRequest, ClaimedCall, LeaseToken},
 };
 pub use error::EngineError;
 pub use model::Model;

@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
     audit::AuditRecord,
     conversation::ConversationKey,
     journal::JournalSize,
@@ -372,7 +372,9 @@ impl Store for MemoryStore {
     async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let state = self.lock();
         let wanted = |query: &&MemoryQuery| {
-            query.head.namespace == *namespace && page.status.is_none_or(|status| query.head.status() == status)
+            query.head.namespace == *namespace
+                && page.status.is_none_or(|status| query.head.status() == status)
+                && (!page.approvals || query.head.approvals().next().is_some())
         };
         let total = state.queries.values().filter(wanted).count() as u64;
         let older = state
@@ -441,6 +443,21 @@ impl Store for MemoryStore {
         let mut due: Vec<_> = deadlines.filter(|(deadline, _)| *deadline <= now).collect();
         due.sort_by_key(|(deadline, head)| (*deadline, head.uid));
         Ok(due.into_iter().take(limit).map(|(_, head)| (head.namespace.clone(), head.name.clone())).collect())
+    }
+
+    async fn claimable(
+        &self,
+        namespace: &Namespace,
+        tools: &[String],
+        limit: usize,
+    ) -> Result<Vec<(QueryName, CallId)>, StoreError> {
+        let state = self.lock();
+        let queries = state.queries.values().filter(|query| query.head.namespace == *namespace);
+        let calls = queries.flat_map(|query| {
+            let of_tools = query.head.claimable().filter(|(call, _)| tools.iter().any(|tool| **tool == *call.tool));
+            of_tools.map(|(call, _)| (query.head.name.clone(), call.id))
+        });
+        Ok(calls.take(limit).collect())
     }
 
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -14,7 +14,7 @@ use bosun_core::{
     Namespace, Tool,
     query::AskedLimits,
     template::{BadTemplate, MissingValues, RenderError, Template},
-    tool::{BindingKind, preset::Preset},
+    tool::{BindingKind, Confirm, ToolApproval, label_selector::LabelSelector, preset::Preset},
 };
 
 use serde_json::Value;
@@ -41,6 +41,10 @@ pub struct Agent {
     /// The model's name in the agent's namespace.
     pub model: String,
     pub tools: Vec<AgentTool>,
+    /// Further tools of the namespace, by their labels.
+    pub selected_tools: Vec<SelectedTools>,
+    /// Whether calls wait for approval, where a tool does not say so; the server's policy where `None`.
+    pub confirm: Option<Confirm>,
     /// Limits of the agent; those of the server where `None`.
     pub limits: AskedLimits,
     pub labels: BTreeMap<String, String>,
@@ -120,6 +124,20 @@ pub struct AgentTool {
     pub description: Option<String>,
     /// Set if the agent sets parameters of the tool itself.
     pub partial: Option<PartialTool>,
+    /// Whether its calls wait for approval, if this agent says so.
+    pub approval: Option<ToolApproval>,
+    /// jq filters that are applied to the results.
+    pub functions: Vec<String>,
+}
+
+/// The tools of an agent with certain labels, whichever these are when a query is submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedTools {
+    pub selector: LabelSelector,
+    /// jq filters that are applied to the results.
+    pub functions: Vec<String>,
+    /// Whether their calls wait for approval, if this agent says so.
+    pub approval: Option<ToolApproval>,
 }
 
 /// A tool, and the parameters of it that an agent sets: ARK's `partial`.
@@ -403,12 +421,12 @@ impl Registry {
         agent: &Agent,
         selected: Option<&[String]>,
     ) -> Result<Vec<Tool>, EngineError> {
-        let mut missing: Vec<String> = selected
-            .unwrap_or_default()
-            .iter()
-            .filter(|name| !agent.tools.iter().any(|tool| tool.name == **name))
-            .cloned()
-            .collect();
+        let by_labels = self.tools_by_labels(namespace, agent);
+        let is_known = |name: &String| {
+            agent.tools.iter().any(|tool| tool.name == *name) || by_labels.iter().any(|tool| tool.name == *name)
+        };
+        let mut missing: Vec<String> =
+            selected.unwrap_or_default().iter().filter(|name| !is_known(name)).cloned().collect();
         let mut tools = Vec::with_capacity(agent.tools.len());
         for entry in &agent.tools {
             if selected.is_some_and(|names| !names.contains(&entry.name)) {
@@ -416,7 +434,7 @@ impl Registry {
             }
             match self.tool(namespace, entry.tool()) {
                 Some(tool) => {
-                    let mut tool = tool.clone();
+                    let mut tool = frozen(tool);
                     if let Some(description) = &entry.description {
                         tool.description.clone_from(description);
                     }
@@ -424,24 +442,47 @@ impl Registry {
                         tool.name.clone_from(&entry.name);
                         tool.preset(&partial.parameters);
                     }
+                    if let Some(approval) = entry.approval {
+                        approval.apply(&mut tool);
+                    }
+                    tool.functions.clone_from(&entry.functions);
                     tools.push(tool);
                 }
                 None if selected.is_none() && self.server_of(namespace, entry.tool()).is_some() => {}
                 None => missing.push(self.absent(namespace, entry.tool())),
             }
         }
-        if missing.is_empty() {
-            Ok(tools)
-        } else {
-            Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing })
+        if !missing.is_empty() {
+            return Err(EngineError::ToolsNotFound { namespace: namespace.clone(), names: missing });
         }
+        tools.extend(by_labels.into_iter().filter(|tool| selected.is_none_or(|names| names.contains(&tool.name))));
+        Ok(tools)
+    }
+
+    /// The tools that an agent has by their labels and not by their names. By name, so that the order is stable.
+    fn tools_by_labels(&self, namespace: &Namespace, agent: &Agent) -> Vec<Tool> {
+        let mut found: BTreeMap<&str, Tool> = BTreeMap::new();
+        let tools = self.configured(namespace).into_iter().flat_map(|configured| configured.tools.values());
+        for tool in tools.filter(|tool| !agent.tools.iter().any(|entry| entry.name == tool.name)) {
+            let Some(entry) = agent.selected_tools.iter().find(|entry| entry.selector.matches(&tool.labels)) else {
+                continue;
+            };
+            let mut selected = Tool { functions: entry.functions.clone(), ..frozen(tool) };
+            if let Some(approval) = entry.approval {
+                approval.apply(&mut selected);
+            }
+            found.insert(&tool.name, selected);
+        }
+        found.into_values().collect()
     }
 
     /// Warnings about the tools of an agent that their MCP servers have not announced.
     pub(crate) fn warn_of_absent(&self, namespace: &Namespace, agent: &Agent) -> Vec<String> {
-        let absent = agent.tools.iter().map(|tool| &tool.name).filter(|name| self.tool(namespace, name).is_none());
-        let warning =
-            |tool: &String| Some(format!("the query has no tool `{tool}`: {}", self.why_absent(namespace, tool)?));
+        let absent = agent.tools.iter().filter(|entry| self.tool(namespace, entry.tool()).is_none());
+        let warning = |entry: &AgentTool| {
+            let reason = self.why_absent(namespace, entry.tool())?;
+            Some(format!("the query has no tool `{}`: {reason}", entry.name))
+        };
         absent.filter_map(warning).collect()
     }
 
@@ -454,11 +495,11 @@ impl Registry {
         let server = self.server_of(namespace, tool)?;
         Some(match self.tool_server(namespace, &server) {
             Some(status) => format!("MCP server `{server}` is {}: {}", status.phase.as_str(), status.message),
-            None => format!("MCP server `{server}` is not connected to"),
+            None => format!("MCP server `{server}` is not connected"),
         })
     }
 
-    /// Warnings about tools that have no runner.
+    /// Warnings about tools that have no runner, and about filters that no runner applies.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
         let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(tool.binding.kind()).is_none());
         let warning = |tool: &Tool| {
@@ -467,7 +508,11 @@ impl Registry {
                 "tool `{name}` is of type `{kind}`, which this version does not run: a call of it fails with `no_runner`"
             )
         };
-        idle.map(warning)
+        let unfiltered = tools.iter().filter(|tool| tool.is_external() && !tool.functions.is_empty());
+        let of_unfiltered = |tool: &Tool| {
+            format!("tool `{}` is run by its client: the agent's `functions` are not applied to its results", tool.name)
+        };
+        idle.map(warning).chain(unfiltered.map(of_unfiltered))
     }
 
     /// The runner of tools of this kind; `None` if there is none.
@@ -475,6 +520,11 @@ impl Registry {
     pub fn runner(&self, kind: BindingKind) -> Option<&Arc<dyn Runner>> {
         self.runners.get(&kind)
     }
+}
+
+/// A tool of the catalogue, as a query has it.
+pub(crate) fn frozen(tool: &Tool) -> Tool {
+    Tool { claimable: tool.is_external(), ..tool.clone() }
 }
 
 /// The memory that every namespace has, unless a manifest of its name replaces it.
@@ -516,5 +566,46 @@ impl fmt::Debug for Configured {
             .field("models", &self.models.keys())
             .field("memories", &self.memories.keys())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preset_tool_of_a_server_that_is_not_connected_is_warned_about_under_the_name_that_the_agent_gave_it() {
+        let namespace = Namespace::default();
+        let mut registry = Registry::default();
+        registry.add_resource(Resource {
+            manifest: Manifest {
+                key: ResourceKey::new(ResourceKind::McpServer, namespace.clone(), "files"),
+                description: ManifestBody::default(),
+            },
+            origin: ResourceOrigin::Builtin,
+            needs: Vec::new(),
+            not_served: None,
+            faults: Vec::new(),
+            hides_stored: false,
+        });
+        let partial = PartialTool { tool: "files-read".into(), parameters: Vec::new() };
+        let agent = Agent {
+            namespace: namespace.clone(),
+            name: "reader".into(),
+            description: None,
+            prompt: None,
+            parameters: Vec::new(),
+            output_schema: None,
+            model: "default".into(),
+            tools: vec![AgentTool { name: "read".into(), partial: Some(partial), ..AgentTool::default() }],
+            selected_tools: Vec::new(),
+            confirm: None,
+            limits: AskedLimits::default(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+        };
+        assert_eq!(registry.tools_of(&namespace, &agent, None).unwrap(), []);
+        let warning = "the query has no tool `read`: MCP server `files` is not connected";
+        assert_eq!(registry.warn_of_absent(&namespace, &agent), [warning]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Reload`] reads the sources of a server again (files, directories, URLs), checks all of them, and swaps the
 //! registry as a whole. A faulty source changes nothing: its last valid content stays in effect. The engine does not
-//! know what sources are; it has the words in which an operator is told about them.
+//! know what sources are; it only defines how their state is reported to an operator.
 
 use std::fmt;
 

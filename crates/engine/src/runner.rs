@@ -27,7 +27,7 @@ pub trait Runner: Send + Sync + 'static {
     /// Asks for the result of a call that is pending, perhaps since an earlier process. May be repeated.
     async fn poll(&self, call: &InsideCall, handle: &Value, context: &RunContext) -> RunReply {
         let (_, _, name) = (handle, context, &call.tool.name);
-        let message = format!("the server that ran `{name}` cannot be asked for its result any more");
+        let message = format!("the server that ran `{name}` can no longer be asked for its result");
         RunReply::Done(Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message))
     }
 
@@ -116,7 +116,7 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-/// Takes reports of the progress of one call.
+/// Receives reports of the progress of one call.
 pub trait ProgressSink: Send + Sync {
     fn report(&self, progress: Progress);
 }

@@ -3,13 +3,14 @@
 //! Two steps, on purpose: [`Store::append`] orders, [`Store::durable`] waits for the commit. Appends without a waiter
 //! are batched into the next commit that has one, so a query that asks its model, runs calls and pauses costs one disk
 //! flush.
+//!
 //! `testing::store_contract` is the specification.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
     audit::AuditRecord,
     event::DecodeError,
     head::FoldError,
@@ -226,6 +227,8 @@ pub struct QueryPage {
     /// Only queries created before this one.
     pub before: Option<QueryUid>,
     pub status: Option<Status>,
+    /// Only queries with calls that wait for approval.
+    pub approvals: bool,
 }
 
 /// One page of a list.
@@ -257,7 +260,7 @@ pub fn shown_from<'a>(
         // The answer precedes it, if there is one.
         let before = later.len().checked_sub(1);
         if matches!(end, Event::Completed) { before } else { Some(before.unwrap_or(0)) }
-    } else if head.waiting().next().is_none() {
+    } else if head.waits().all(|wait| wait.call.is_none()) {
         Some(count)
     } else {
         // Open calls always belong to the last answer.
@@ -380,6 +383,15 @@ pub trait Store: Records + Conversations + 'static {
 
     /// Up to `limit` queries whose deadline is not after `now`, most overdue first.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError>;
+
+    /// Up to `limit` open calls of these tools that workers may claim and none has claimed, those of the oldest queries
+    /// first.
+    async fn claimable(
+        &self,
+        namespace: &Namespace,
+        tools: &[String],
+        limit: usize,
+    ) -> Result<Vec<(QueryName, CallId)>, StoreError>;
 
     /// The smallest deadline of all waiting queries.
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError>;

@@ -1,19 +1,22 @@
 //! A submission: the request for one query, with all its options.
 //!
-//! It is already parsed and validated as far as that needs no registry; [`Inner::prepare`](crate::engine::Inner)
-//! freezes it. Two submissions are the same request if their fingerprints are equal, whatever it takes to answer them.
+//! It is already parsed, and validated as far as possible without a registry; [`Inner::prepare`](crate::engine::Inner)
+//! freezes it. Two submissions are the same request if their fingerprints are equal.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     Actor, ContentHash, Namespace, QueryName, Tool, json,
-    query::{AskedLimits, ModelOptions, TargetKind, View},
+    query::{AskedLimits, ExpiryPolicy, ModelOptions, TargetKind, View},
     tool::{catalog::Selection, toolset::Mode},
     trace::TraceContext,
     transcript::Message,
 };
 
 use crate::{engine::conversations::AskedConversation, parameters::QueryParameter, store::RequestKey};
+
+/// The view of a submission that does not say otherwise. The word is in the fingerprints of earlier versions.
+const DEFAULT_VIEW: View = View::new("ark");
 
 /// A request to run a query.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub struct Submission {
     pub tool_filter: Option<Selection>,
     pub limits: AskedLimits,
     pub view: View,
+    /// What becomes of the query when a call of the client expires.
+    pub on_expired: ExpiryPolicy,
     pub session_id: Option<String>,
     pub conversation: AskedConversation,
     pub labels: BTreeMap<String, String>,
@@ -105,7 +110,8 @@ impl Submission {
             selected_tools: None,
             tool_filter: None,
             limits: AskedLimits::default(),
-            view: View::Ark,
+            view: DEFAULT_VIEW,
+            on_expired: ExpiryPolicy::default(),
             session_id: None,
             conversation: AskedConversation::default(),
             labels: BTreeMap::new(),
@@ -128,7 +134,7 @@ impl Submission {
             "clientTools": self.client_tools,
             "mode": self.mode,
             "selectedTools": self.selected_tools,
-            "limits": limits_as_ever(&self.limits),
+            "limits": limits_of_first_version(&self.limits),
             "view": self.view,
             "sessionId": self.session_id,
             "labels": self.labels,
@@ -145,6 +151,7 @@ impl Submission {
                 "options": (!self.options.is_empty()).then_some(self.options),
                 "outputSchema": self.output_schema,
                 "toolFilter": self.tool_filter,
+                "onExpired": (self.on_expired != ExpiryPolicy::Tell).then_some(self.on_expired),
                 "conversation": (!self.conversation.is_only(self.session_id.as_deref())).then_some(&self.conversation),
             });
             let added = added.as_object().cloned().unwrap_or_default();
@@ -163,18 +170,30 @@ impl Submission {
     }
 }
 
-/// Limits as the first version serialised them: a retried request must keep its fingerprint, whatever form a journal
-/// has.
-fn limits_as_ever(limits: &AskedLimits) -> serde_json::Value {
-    let AskedLimits { query_timeout, tool_timeout, external_timeout, max_tool_calls, max_tokens, ttl } = limits;
-    serde_json::json!({
+/// Limits as the first version serialised them: a retried request must keep its fingerprint, however the format of
+/// journals changes.
+fn limits_of_first_version(limits: &AskedLimits) -> serde_json::Value {
+    let AskedLimits {
+        query_timeout,
+        tool_timeout,
+        external_timeout,
+        approval_timeout,
+        max_tool_calls,
+        max_tokens,
+        ttl,
+    } = limits;
+    let mut written = serde_json::json!({
         "query_timeout": query_timeout,
         "tool_timeout": tool_timeout,
         "external_timeout": external_timeout,
         "max_tool_calls": max_tool_calls,
         "max_tokens": max_tokens,
         "ttl": ttl,
-    })
+    });
+    if approval_timeout.is_some() {
+        written["approval_timeout"] = serde_json::json!(approval_timeout);
+    }
+    written
 }
 
 #[cfg(test)]
@@ -191,6 +210,7 @@ mod tests {
             query_timeout: seconds(1),
             tool_timeout: seconds(2),
             external_timeout: seconds(3),
+            approval_timeout: None,
             max_tool_calls: Some(4),
             max_tokens: Some(5),
             ttl: seconds(6),

@@ -10,7 +10,7 @@ use bosun_core::{ContentHash, Namespace, Timestamp};
 
 use crate::resource::Availability;
 
-/// What the connection to a server has come to.
+/// The phase of the connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerPhase {
     /// It has not answered yet.
@@ -56,7 +56,7 @@ impl ServerStatus {
         self.tools.iter().filter(|tool| tool.changes.is_empty()).count()
     }
 
-    /// The same in the words of ARK's condition `Available`.
+    /// The state as ARK's condition `Available`.
     #[must_use]
     pub fn availability(&self) -> Availability {
         let (is_available, reason) = match self.phase {
@@ -97,7 +97,7 @@ pub struct DefinitionChange {
 /// Why the changed definitions of a server were not approved.
 #[derive(Debug, thiserror::Error)]
 pub enum ApproveError {
-    #[error("MCP server `{0}` does not exist, or is not connected to by this server")]
+    #[error("MCP server `{0}` does not exist, or this server does not connect to it")]
     NotFound(String),
     #[error("MCP server `{server}` withholds no tool `{tool}`")]
     NotWithheld { server: String, tool: String },

@@ -18,7 +18,7 @@ const LONGEST_MESSAGE: usize = 8 * 1024;
 /// How many violations of a schema are listed.
 const VIOLATIONS: usize = 5;
 
-/// The result of `tools/call`, in the protocol's words.
+/// The result of `tools/call`, as the protocol has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ToolResult {
     pub(crate) content: Vec<Value>,
@@ -38,7 +38,7 @@ impl ToolResult {
         }
         let content = match content {
             Some(Value::Array(blocks)) => blocks,
-            // One block in the place of a list.
+            // A single block instead of a list.
             Some(block @ Value::Object(_)) => vec![block],
             _ => Vec::new(),
         };
@@ -72,7 +72,7 @@ impl ToolResult {
         content.iter_mut().chain(structured.as_mut()).for_each(|value| redactor.scrub(value));
         let is_text = |block: &Value| text(block).is_some();
         match structured {
-            // The text beside it is the same once more, for older clients.
+            // The texts repeat it as JSON, for older clients.
             Some(structured) if content.iter().all(is_text) => Content::Inline(structured),
             Some(structured) => Content::Blocks(Blocks::new(content, Some(structured))),
             None => match &content[..] {

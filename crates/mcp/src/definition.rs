@@ -14,7 +14,7 @@ use bosun_engine::tool_server::DefinitionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What the label of ARK says of a tool: the server that announces it.
+/// ARK's label for the server that announces a tool.
 const SERVER_LABEL: &str = "mcp/server";
 
 /// Everything about a tool that a model reads or that decides how it is called.
@@ -96,7 +96,7 @@ impl Definition {
         changed.map(change).collect()
     }
 
-    /// That the tool as a whole is new.
+    /// The change that marks the whole tool as new.
     pub(crate) fn as_new(&self) -> Vec<DefinitionChange> {
         let announced = Some(json::canonical(&json!(self)));
         vec![DefinitionChange { field: "name".to_owned(), approved: None, announced }]
@@ -114,8 +114,9 @@ impl Definition {
         tool.display_name = self.title.clone();
         tool.labels.insert(SERVER_LABEL.to_owned(), server.name.clone());
         tool.annotations = self.hints();
-        // Hints are a server's word; only the operator can make them the operator's.
+        // Hints are the server's claim; they count as the operator's only if the operator trusts them.
         tool.origin = if server.trust_hints { ToolOrigin::Operator } else { ToolOrigin::Server };
+        tool.confirm = server.confirm;
         tool
     }
 

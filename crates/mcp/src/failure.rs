@@ -1,4 +1,4 @@
-//! rmcp's errors in the words of this crate.
+//! Maps rmcp's errors to those of this crate.
 
 use std::{error::Error, time::Duration};
 
@@ -10,7 +10,7 @@ use rmcp::{
 
 use crate::{error::McpError, http::HttpError, redact::Redactor};
 
-const NEEDS_OAUTH: &str = "the server wants an authorization that it did not get; set `authorization.bearer` or \
+const NEEDS_OAUTH: &str = "the server requires authorization; set `authorization.bearer` or \
                            `authorization.clientCredentials` (the browser flow of OAuth is not served)";
 /// The codes that servers use for a session that they do not know.
 const SESSION_CODES: &[i32] = &[-32_000, -32_001, -32_600];

@@ -30,7 +30,7 @@ use crate::{
     session::Means,
 };
 
-/// How long servers may take to end when the program does.
+/// How long all servers together may take to shut down.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
 
 type Table = RwLock<BTreeMap<(Namespace, String), Arc<Server>>>;
@@ -51,7 +51,8 @@ pub(crate) struct Servers {
 }
 
 impl Host {
-    /// A host without servers. Pinned definitions are kept in `pins`; without a file they are forgotten at the end.
+    /// A host without servers. Pinned definitions are stored in the file `pins`; without one they last as long as the
+    /// process.
     ///
     /// # Errors
     /// If the file exists and cannot be read.
@@ -71,7 +72,7 @@ impl Host {
         Ok(Self { servers, runtime: Handle::current(), stop: CancellationToken::new() })
     }
 
-    /// Resolves when the accepted tools of a server have changed: then the registry is to be assembled again.
+    /// Resolves when the accepted tools of a server have changed, so that the registry must be assembled again.
     pub async fn tools_changed(&self) {
         self.servers.shared.tools_changed.notified().await;
     }
@@ -82,7 +83,7 @@ impl Host {
         let tasks = &self.servers.shared.means.tasks;
         tasks.close();
         if tokio::time::timeout(STOP_TIMEOUT, tasks.wait()).await.is_err() {
-            tracing::warn!("MCP servers were still ending when the program did");
+            tracing::warn!("MCP servers did not shut down in time");
         }
     }
 }
@@ -155,7 +156,7 @@ impl ToolServers for Servers {
     async fn approve(&self, namespace: &Namespace, name: &str, tools: &[String]) -> Result<Vec<String>, ApproveError> {
         let server = self.get(namespace, name).ok_or_else(|| ApproveError::NotFound(name.to_owned()))?;
         let tools = tools.to_vec();
-        // The file of pins is written.
+        // Writes the file of pins.
         let approved = tokio::task::spawn_blocking(move || server.approve(&tools)).await;
         let approved = approved.map_err(|error| ApproveError::NotSaved(io::Error::other(error)))?;
         approved.map_err(|fault| match fault {

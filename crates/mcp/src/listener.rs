@@ -1,7 +1,7 @@
 //! What a server may tell and ask this client of its own accord.
 //!
-//! It may report progress and that its tools have changed. Sampling, elicitation and roots are answered as unsupported:
-//! a server must not spend the operator's tokens or question a user who is not there.
+//! It may report progress and that its tools have changed. Sampling and roots are answered as unsupported: a server must
+//! not spend the operator's tokens. So is elicitation, unless the manifest has it answered with defaults.
 
 use std::{
     collections::HashMap,
@@ -9,15 +9,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use bosun_adapters::manifests::ElicitationPolicy;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorData, Implementation,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion,
+        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
+        FormElicitationCapability, Implementation, ProgressNotificationParam, ProgressToken, ProtocolVersion,
     },
     service::{NotificationContext, RequestContext},
 };
 use tokio::sync::Notify;
+
+use crate::elicitation;
 
 /// The progress of a call, as its server reports it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,11 +30,11 @@ pub(crate) struct Reported {
     pub(crate) message: Option<String>,
 }
 
-pub(crate) type ProgressSink = Box<dyn Fn(Reported) + Send + Sync>;
+pub(crate) type ProgressSink = Arc<dyn Fn(Reported) + Send + Sync>;
 
 /// The calls of a session that wait for progress.
 #[derive(Default)]
-pub(crate) struct ProgressSinks(Mutex<HashMap<ProgressToken, Arc<ProgressSink>>>);
+pub(crate) struct ProgressSinks(Mutex<HashMap<ProgressToken, ProgressSink>>);
 
 impl fmt::Debug for ProgressSinks {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +45,7 @@ impl fmt::Debug for ProgressSinks {
 impl ProgressSinks {
     /// Subscribes to the progress of one request, until the guard is dropped.
     pub(crate) fn subscribe(self: &Arc<Self>, token: ProgressToken, sink: ProgressSink) -> Subscribed {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), Arc::new(sink));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), sink);
         Subscribed { sinks: Arc::clone(self), token }
     }
 
@@ -73,6 +76,7 @@ pub(crate) struct Listener {
     pub(crate) progress: Arc<ProgressSinks>,
     /// Notified when the server says that its tools have changed.
     pub(crate) list_changed: Arc<Notify>,
+    pub(crate) elicitation: ElicitationPolicy,
 }
 
 impl ClientHandler for Listener {
@@ -80,8 +84,12 @@ impl ClientHandler for Listener {
         let own = Implementation::new("bosun", env!("CARGO_PKG_VERSION"));
         // The default of rmcp is a revision that has no `initialize`, and a server that repeats what it is offered would
         // then be spoken to in the wrong protocol.
-        ClientConfig::new(ClientCapabilities::default(), own)
-            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        let mut capabilities = ClientCapabilities::default();
+        if self.elicitation == ElicitationPolicy::Defaults {
+            let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+            capabilities.elicitation = Some(form);
+        }
+        ClientConfig::new(capabilities, own).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     #[expect(deprecated, reason = "servers of earlier revisions may still ask")]
@@ -91,10 +99,13 @@ impl ClientHandler for Listener {
 
     async fn create_elicitation(
         &self,
-        _: ElicitRequestParams,
+        request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Err(unsupported("elicitation"))
+        match self.elicitation {
+            ElicitationPolicy::Defaults => Ok(elicitation::answer(&request)),
+            ElicitationPolicy::Refuse => Err(unsupported("elicitation")),
+        }
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

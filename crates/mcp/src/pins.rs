@@ -43,17 +43,17 @@ impl Default for Pinned {
     }
 }
 
-/// What is done with an announced definition.
+/// The verdict on an announced definition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     Accepted,
-    /// It is accepted, and the operator should know.
+    /// Accepted, and logged for the operator.
     Noted(Vec<DefinitionChange>),
     Withheld(Vec<DefinitionChange>),
 }
 
 impl Pins {
-    /// Reads the file, if there is one. A file that cannot be read is an error: to begin anew would approve everything.
+    /// Reads the file, if there is one. A file that cannot be read is an error: an empty one would approve everything.
     pub(crate) fn open(file: Option<PathBuf>) -> io::Result<Self> {
         let pinned = match file.as_deref().map(fs::read) {
             None => Pinned::default(),

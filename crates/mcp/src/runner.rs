@@ -1,7 +1,7 @@
 //! The runner of tools of MCP servers.
 //!
-//! A call goes to the session that its server has. A session that the server does not know any more is made anew, and
-//! the call is sent a second time only if that cannot do harm: it was not sent at all, or its tool is safe to repeat.
+//! A call uses the session that all callers share, or its caller's own. A session that the server no longer knows is
+//! opened again, once, and the call is sent a second time only if it was not processed or its tool is safe to repeat.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::{
     error::McpError,
     host::Servers,
+    identity::SessionIdentity,
     listener::Reported,
     server::Server,
     session::{CallLimits, Session},
@@ -50,7 +51,15 @@ impl Runner for McpRunner {
             let message = format!("there is no MCP server `{server}`; do not call this tool again");
             return Outcome::failure(outcome_code::MCP_SERVER_UNAVAILABLE, message).into();
         };
-        let outcome = match run(&found, tool, call, context).await {
+        let identity = match SessionIdentity::of(&found.manifest, context) {
+            Ok(identity) => identity,
+            Err(missing) => {
+                let message = format!("MCP server `{server}`: {missing}");
+                return Outcome::failure(outcome_code::TOOL_MISCONFIGURED, message).into();
+            }
+        };
+        let target = CallTarget { server: &found, tool, identity };
+        let outcome = match run(&target, call, context).await {
             Ok(outcome) => outcome,
             Err(error) => error.to_outcome(server),
         };
@@ -58,9 +67,17 @@ impl Runner for McpRunner {
     }
 }
 
-async fn run(server: &Server, tool: &str, call: &InsideCall, context: &RunContext) -> Result<Outcome, McpError> {
+/// Where a call goes.
+struct CallTarget<'a> {
+    server: &'a Server,
+    /// The server's own name of the tool.
+    tool: &'a str,
+    identity: Option<SessionIdentity>,
+}
+
+async fn run(target: &CallTarget<'_>, call: &InsideCall, context: &RunContext) -> Result<Outcome, McpError> {
     let is_safe = call.tool.is_safe_to_repeat();
-    let (session, error) = match call_once(server, tool, call, context).await {
+    let (session, error) = match call_once(target, call, context).await {
         Ok(outcome) => return Ok(outcome),
         Err(failed) => failed,
     };
@@ -70,16 +87,18 @@ async fn run(server: &Server, tool: &str, call: &InsideCall, context: &RunContex
     let Some(session) = session.filter(|_| is_unsent || is_lost) else { return Err(error) };
     session.retire();
     if is_unsent || is_safe {
-        return call_once(server, tool, call, context).await.map_err(|(_, error)| error);
+        return call_once(target, call, context).await.map_err(|(_, error)| error);
     }
     Err(error)
 }
 
 type Failed = (Option<Arc<Session>>, McpError);
 
-async fn call_once(server: &Server, tool: &str, call: &InsideCall, context: &RunContext) -> Result<Outcome, Failed> {
+async fn call_once(target: &CallTarget<'_>, call: &InsideCall, context: &RunContext) -> Result<Outcome, Failed> {
+    let &CallTarget { server, tool, ref identity } = target;
     let patience = SESSION_PATIENCE.min(context.time_left());
-    let session = server.session(patience).await.map_err(|error| (None, error))?;
+    let found = server.session(identity.as_ref(), patience).await.map_err(|error| (None, error))?;
+    let session = &found.session;
     let known = match server.tool(tool) {
         Ok(known) => known,
         Err(message) => return Ok(Outcome::failure(outcome_code::UNKNOWN_TOOL, message)),
@@ -89,17 +108,17 @@ async fn call_once(server: &Server, tool: &str, call: &InsideCall, context: &Run
         _ => Map::new(),
     };
     let limits = CallLimits { silent: server.manifest.timeout, total: LONGEST_CALL };
-    let sink = progress_sink(&session, context);
+    let sink = progress_sink(session, context);
     let result = session.call(tool, arguments, limits, trace_meta(context), sink).await;
     match result {
         Ok(result) => Ok(result.into_outcome(known.output.as_deref(), session.redactor())),
-        Err(error) => Err((Some(session), error)),
+        Err(error) => Err((Some(Arc::clone(session)), error)),
     }
 }
 
 fn progress_sink(session: &Arc<Session>, context: &RunContext) -> crate::listener::ProgressSink {
     let (context, session) = (context.clone(), Arc::clone(session));
-    Box::new(move |Reported { done, total, message }| {
+    Arc::new(move |Reported { done, total, message }| {
         let message = message.map(|message| session.redactor().clean_to(&message, LONGEST_MESSAGE));
         context.progress(Progress { done, total, message });
     })

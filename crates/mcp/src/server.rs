@@ -1,7 +1,7 @@
 //! One configured server: its connection, kept up in the background, and the tools that it has announced.
 //!
 //! A task connects, lists the tools, and lists them again when the server says that they changed, on a poll, and after
-//! every reconnection. A failure backs off; a call that needs the server shortens the wait. Tools that were known stay
+//! every reconnection. Calls use the same session, or one of their caller's own. A failure backs off; a call that needs the server shortens the wait. Tools that were known stay
 //! while the server is down: a call of one fails with the reason.
 
 use std::{
@@ -26,19 +26,22 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     definition::Definition,
     error::McpError,
+    identity::SessionIdentity,
     name,
     pins::{Pins, Verdict},
+    pool::{BorrowedSession, SessionPool},
     session::{Means, Session},
 };
 
-/// The waits between attempts: doubled from the first to the last.
+/// The backoff between attempts: doubled from the first to the last.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
-/// A session that lasted this long was no failure.
+/// A session that lasted this long resets the backoff.
 const STEADY: Duration = Duration::from_secs(30);
-/// The least time between two lists, however often a server says that its tools have changed.
+/// The minimum interval between two lists, however often a server says that its tools have changed.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
-/// How many left-out tools are named.
+const REMOVED: &str = "it is no longer configured";
+/// How many unusable tools the status message names.
 const FAULTS_SHOWN: usize = 3;
 
 /// What all servers of a host share.
@@ -68,9 +71,19 @@ pub(crate) struct Server {
     list_changed: Arc<Notify>,
     is_older: AtomicBool,
     state: Mutex<State>,
+    /// The sessions of callers that do not share the one of `connection`.
+    callers: Arc<SessionPool>,
 }
 
-/// The connection of a server, by the number of the attempt.
+/// A session for one call.
+#[derive(Debug)]
+pub(crate) struct CallSession {
+    pub(crate) session: Arc<Session>,
+    /// Of a caller that has its own.
+    _borrowed: Option<BorrowedSession>,
+}
+
+/// The connection of a server, with the number of the attempt to connect.
 #[derive(Clone, Debug)]
 enum Connection {
     Connecting(u64),
@@ -117,10 +130,11 @@ impl Server {
             list_changed: Arc::default(),
             is_older: AtomicBool::new(false),
             state: Mutex::new(state),
+            callers: Arc::default(),
         }
     }
 
-    /// Takes over what is known of a server whose manifest has changed, so that its tools do not vanish meanwhile.
+    /// Copies the known tools of the server that this one replaces, so that they stay in the catalogue until it answers.
     pub(crate) fn inherit(&self, earlier: &Self) {
         self.state().tools.clone_from(&earlier.state().tools);
     }
@@ -189,7 +203,7 @@ impl Server {
         self.shared.pins.approve(namespace, name, definitions).map_err(ApproveFault::NotSaved)?;
         let mut state = self.state();
         for known in &mut state.tools {
-            // It may have changed once more since it was looked at.
+            // The server may have announced another definition since the snapshot above.
             if meant.iter().any(|meant| meant.definition == known.definition) {
                 known.changes.clear();
             }
@@ -200,8 +214,16 @@ impl Server {
         Ok(names)
     }
 
-    /// Keeps the connection up until the server is stopped.
+    /// Keeps the connection up, and closes idle sessions of callers, until the server is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
+        tokio::select! {
+            () = self.keep_connected() => {}
+            () = self.callers.close_idle() => {}
+        }
+        self.callers.close_all().await;
+    }
+
+    async fn keep_connected(&self) {
         let (mut attempt, mut failures) = (0, 0_u32);
         while !self.stop.is_cancelled() {
             attempt += 1;
@@ -213,7 +235,7 @@ impl Server {
                     self.connection.send_replace(Connection::Up(attempt, Arc::clone(&session)));
                     let error = self.stop.run_until_cancelled(self.keep_listed(&session)).await;
                     session.close().await;
-                    error.unwrap_or_else(|| McpError::Unavailable("it is no longer configured".to_owned()))
+                    error.unwrap_or_else(|| McpError::Unavailable(REMOVED.to_owned()))
                 }
                 Err(error) => error,
             };
@@ -227,7 +249,7 @@ impl Server {
             let patience = async {
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => {}
-                    // A call waits: but a program that crashes at once is not started in a loop.
+                    // A call waits for a session. Even so, a program that crashes at once is not restarted in a loop.
                     () = self.wanted.notified() => tokio::time::sleep_until(until.min(began + FIRST_WAIT)).await,
                 }
             };
@@ -236,8 +258,7 @@ impl Server {
     }
 
     async fn open(&self) -> Result<Arc<Session>, McpError> {
-        let opened = Session::open(&self.shared.means, &self.manifest, &self.is_older, &self.list_changed).await;
-        let session = Arc::new(opened?);
+        let session = self.open_session(&[]).await?;
         match self.list(&session).await {
             Ok(()) => Ok(session),
             Err(error) => {
@@ -247,7 +268,12 @@ impl Server {
         }
     }
 
-    /// Lists the tools again and again; returns why the session cannot be used any more.
+    async fn open_session(&self, headers: &[(String, String)]) -> Result<Arc<Session>, McpError> {
+        let means = &self.shared.means;
+        Session::open(means, &self.manifest, headers, &self.is_older, &self.list_changed).await.map(Arc::new)
+    }
+
+    /// Lists the tools whenever they may have changed; returns why the session can no longer be used.
     async fn keep_listed(&self, session: &Session) -> McpError {
         loop {
             let listed = Instant::now();
@@ -306,7 +332,7 @@ impl Server {
     fn settle(&self, state: &mut State) {
         let withheld = state.tools.iter().filter(|known| !known.changes.is_empty()).count();
         let usable = state.tools.len() - withheld;
-        // In the words of ARK.
+        // ARK's own wording.
         let found = format!("Successfully discovered {usable} tools");
         if withheld == 0 {
             self.enter(state, ServerPhase::Ready, found);
@@ -336,11 +362,42 @@ impl Server {
         state.message = message;
     }
 
-    /// A session that can be used, as soon as there is one.
+    /// The session for a call: the caller's own, or the one that all callers share.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or not in time.
+    pub(crate) async fn session(
+        &self,
+        identity: Option<&SessionIdentity>,
+        patience: Duration,
+    ) -> Result<CallSession, McpError> {
+        let Some(identity) = identity else {
+            return Ok(CallSession { session: self.shared_session(patience).await?, _borrowed: None });
+        };
+        // A call is checked against the definitions that the shared session lists.
+        if self.state().peer.is_none() {
+            self.shared_session(patience).await?;
+        }
+        let open = async {
+            let session = self.open_session(&identity.headers).await?;
+            // What is opened after the pool was emptied would never be closed.
+            if self.stop.is_cancelled() {
+                session.close().await;
+                return Err(McpError::Unavailable(REMOVED.to_owned()));
+            }
+            Ok(session)
+        };
+        match tokio::time::timeout(patience, self.callers.get(identity, open)).await {
+            Ok(found) => found.map(|(session, borrowed)| CallSession { session, _borrowed: Some(borrowed) }),
+            Err(_) => Err(McpError::Unavailable(format!("it has not answered within {patience:?}"))),
+        }
+    }
+
+    /// The session that all callers share, as soon as there is one.
     ///
     /// # Errors
     /// If the attempt that this call waits for fails, or takes too long.
-    pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Session>, McpError> {
+    async fn shared_session(&self, patience: Duration) -> Result<Arc<Session>, McpError> {
         let mut connection = self.connection.subscribe();
         // An attempt that had failed before this call says nothing about now.
         let earlier = match &*connection.borrow() {
@@ -355,7 +412,7 @@ impl Server {
         });
         let found = match tokio::time::timeout(patience, up).await {
             Ok(Ok(found)) => found.clone(),
-            Ok(Err(_)) => return Err(McpError::Unavailable("it is no longer configured".to_owned())),
+            Ok(Err(_)) => return Err(McpError::Unavailable(REMOVED.to_owned())),
             Err(_) => return Err(McpError::Unavailable(format!("it has not answered within {patience:?}"))),
         };
         match found {

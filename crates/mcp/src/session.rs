@@ -12,7 +12,7 @@ use std::{
 };
 
 use bosun_adapters::{
-    manifests::{McpEndpoint, McpServerManifest, McpTransport, NO_SSE},
+    manifests::{ElicitationPolicy, McpEndpoint, McpServerManifest, McpTransport, NO_SSE},
     outbound::Pool,
     secret::{SecretSource, Secrets},
 };
@@ -32,11 +32,15 @@ use rmcp::{
     },
 };
 use serde_json::{Map, Value};
-use tokio::sync::{Mutex, Notify, OnceCell};
+use tokio::{
+    sync::{Mutex, Notify, OnceCell},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     content::ToolResult,
+    elicitation,
     error::McpError,
     failure,
     http::HttpClient,
@@ -52,10 +56,12 @@ const LARGEST_LINE: usize = 16 * 1024 * 1024;
 /// How many pages, and how many tools, a server may announce.
 const MOST_PAGES: usize = 100;
 const MOST_TOOLS: usize = bosun_core::ceiling::TOOLS;
+/// How often one call may ask for input and be repeated with it; rmcp has the same bound.
+const MOST_ROUNDS: usize = 10;
 /// How long a cancellation may take to be sent.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What sessions need of the program.
+/// What the program provides to its sessions.
 #[derive(Debug)]
 pub(crate) struct Means {
     pub(crate) pool: Arc<Pool>,
@@ -72,6 +78,7 @@ pub(crate) struct Session {
     /// What the program said when the session broke.
     last_words: OnceCell<String>,
     redactor: Arc<Redactor>,
+    elicitation: ElicitationPolicy,
     /// Cancelled to end the session; rmcp cancels it too, when the session has ended by itself.
     stop: CancellationToken,
     is_retired: AtomicBool,
@@ -91,19 +98,21 @@ pub(crate) struct CallLimits {
 }
 
 impl Session {
-    /// Connects to a server. `is_older` remembers that it speaks a revision with `initialize`, so that a server which
+    /// Connects to a server. `headers` are sent in addition to those that are the same in all sessions. `is_older` remembers that it speaks a revision with `initialize`, so that a server which
     /// ignores the newer protocol's first request costs ten seconds only once.
     pub(crate) async fn open(
         means: &Means,
         server: &Arc<McpServerManifest>,
+        headers: &[(String, String)],
         is_older: &AtomicBool,
         list_changed: &Arc<Notify>,
     ) -> Result<Self, McpError> {
         let began_older = is_older.load(Ordering::Relaxed);
-        let (session, version) = match Self::open_as(lifecycle(began_older), means, server, list_changed).await {
-            // Some servers answer requests that they do not know with something that is no answer.
+        let opened = Self::open_as(lifecycle(began_older), means, server, headers, list_changed).await;
+        let (session, version) = match opened {
+            // Some servers answer a request that they do not know with a message that is not a response.
             Err(McpError::Unreadable(_)) if !began_older => {
-                Self::open_as(lifecycle(true), means, server, list_changed).await?
+                Self::open_as(lifecycle(true), means, server, headers, list_changed).await?
             }
             opened => opened?,
         };
@@ -116,10 +125,15 @@ impl Session {
         lifecycle: ClientLifecycleMode,
         means: &Means,
         server: &Arc<McpServerManifest>,
+        headers: &[(String, String)],
         list_changed: &Arc<Notify>,
     ) -> Result<(Self, Option<ProtocolVersion>), McpError> {
         let mut connecting = Connecting {
-            listener: Listener { progress: Arc::default(), list_changed: Arc::clone(list_changed) },
+            listener: Listener {
+                progress: Arc::default(),
+                list_changed: Arc::clone(list_changed),
+                elicitation: server.elicitation,
+            },
             lifecycle,
             stop: CancellationToken::new(),
             redactor: Arc::default(),
@@ -145,9 +159,14 @@ impl Session {
                 connecting.serve(transport).await?
             }
             McpTransport::Http(endpoint) => {
-                let (pool, secrets) = (Arc::clone(&means.pool), Arc::clone(&means.secrets));
-                let redactor = Arc::clone(&connecting.redactor);
-                let client = HttpClient::new(Arc::clone(server), McpEndpoint::clone(endpoint), pool, secrets, redactor);
+                let client = HttpClient::new(
+                    Arc::clone(server),
+                    McpEndpoint::clone(endpoint),
+                    headers,
+                    Arc::clone(&means.pool),
+                    Arc::clone(&means.secrets),
+                    Arc::clone(&connecting.redactor),
+                )?;
                 // The client resolves the address for each request, since it may be a secret.
                 let config = StreamableHttpClientTransportConfig::with_uri("mcp:");
                 connecting.serve(StreamableHttpClientTransport::with_client(client, config)).await?
@@ -165,11 +184,19 @@ impl Session {
         if version.as_ref().is_some_and(|version| *version > ProtocolVersion::LATEST_WITH_INITIALIZE) {
             means.tasks.spawn(listen(peer.clone(), closed.clone(), Arc::clone(list_changed)));
         }
-        let tasks = means.tasks.clone();
-        let (program, last_words) = (Mutex::new(program), OnceCell::new());
-        let is_retired = AtomicBool::new(false);
-        let session =
-            Self { peer, progress, program, last_words, redactor, stop, is_retired, closed, description, tasks };
+        let session = Self {
+            peer,
+            progress,
+            program: Mutex::new(program),
+            last_words: OnceCell::new(),
+            redactor,
+            elicitation: server.elicitation,
+            stop,
+            is_retired: AtomicBool::new(false),
+            closed,
+            description,
+            tasks: means.tasks.clone(),
+        };
         Ok((session, version))
     }
 
@@ -242,29 +269,25 @@ impl Session {
         meta: Option<RequestMetaObject>,
         on_progress: ProgressSink,
     ) -> Result<ToolResult, McpError> {
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let mut options = PeerRequestOptions::with_timeout(limits.silent)
-            .reset_timeout_on_progress()
-            .with_max_total_timeout(limits.total);
-        options.meta = meta;
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.request(request, options, Some(on_progress)).await? {
-            ServerResult::CallToolResult(result) => {
-                let result = serde_json::to_value(result).map_err(|error| McpError::Unreadable(error.to_string()))?;
-                Ok(ToolResult::read(result).unwrap_or_default())
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let began = Instant::now();
+        for _ in 0..MOST_ROUNDS {
+            let mut options = PeerRequestOptions::with_timeout(limits.silent)
+                .reset_timeout_on_progress()
+                .with_max_total_timeout(limits.total.saturating_sub(began.elapsed()));
+            options.meta.clone_from(&meta);
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            match self.request(request, options, Some(Arc::clone(&on_progress))).await? {
+                // The call is not done: it is repeated with what it asks for, and with its own state as it was.
+                ServerResult::InputRequiredResult(required) => {
+                    let asked = required.input_requests.unwrap_or_default();
+                    params.input_responses = Some(elicitation::answer_all(self.elicitation, &asked)?);
+                    params.request_state = required.request_state;
+                }
+                answer => return read_result(answer),
             }
-            ServerResult::InputRequiredResult(_) => Err(McpError::Unsupported(
-                "the tool asks for more input from a user, which this server cannot give".to_owned(),
-            )),
-            ServerResult::CreateTaskResult(_) => {
-                Err(McpError::Unsupported("the tool runs as a task, which was not asked for".to_owned()))
-            }
-            // A block of a type that is newer than rmcp.
-            other => serde_json::to_value(other)
-                .ok()
-                .and_then(ToolResult::read)
-                .ok_or_else(|| McpError::Unreadable("the answer to `tools/call` is not a result".to_owned())),
         }
+        Err(McpError::Unsupported(format!("the tool asked for more input {MOST_ROUNDS} times")))
     }
 
     async fn request(
@@ -297,7 +320,8 @@ impl Session {
         }
     }
 
-    /// The reason, and what the program says. Several callers may ask, and one of them is about to end the program.
+    /// The reason, with how the program ended and its last output. Cached: several callers may ask at once, and one of them
+    /// is about to stop the program.
     async fn with_program(&self, reason: String) -> String {
         let ask = async || match self.program.lock().await.as_mut() {
             Some(program) => program.last_words().await,
@@ -315,7 +339,7 @@ impl Session {
     }
 }
 
-/// Tells the server of a request whose caller has gone.
+/// Cancels a request at the server when its caller is dropped.
 struct Abandoned<'a> {
     session: &'a Session,
     request: Option<RequestId>,
@@ -335,7 +359,7 @@ impl Drop for Abandoned<'_> {
 
 type Service = RunningService<RoleClient, Listener>;
 
-/// Everything that a session is made of, before the server has answered.
+/// The parts of a session whose server has not answered yet.
 struct Connecting {
     listener: Listener,
     lifecycle: ClientLifecycleMode,
@@ -400,6 +424,24 @@ fn describe(service: &Service, redactor: &Redactor) -> (String, Option<ProtocolV
     let own = own.unwrap_or_else(|| "a server that does not name itself".to_owned());
     let description = format!("{own}, MCP {}", info.protocol_version);
     (redactor.clean_to(&description, 200), Some(info.protocol_version.clone()))
+}
+
+/// The result of a call that is done.
+fn read_result(answer: ServerResult) -> Result<ToolResult, McpError> {
+    match answer {
+        ServerResult::CallToolResult(result) => {
+            let result = serde_json::to_value(result).map_err(|error| McpError::Unreadable(error.to_string()))?;
+            Ok(ToolResult::read(result).unwrap_or_default())
+        }
+        ServerResult::CreateTaskResult(_) => {
+            Err(McpError::Unsupported("the tool runs as a task, which was not asked for".to_owned()))
+        }
+        // A block of a type that is newer than rmcp.
+        other => serde_json::to_value(other)
+            .ok()
+            .and_then(ToolResult::read)
+            .ok_or_else(|| McpError::Unreadable("the answer to `tools/call` is not a result".to_owned())),
+    }
 }
 
 /// The tools and the next cursor of an answer that rmcp could not read as a whole.

@@ -46,7 +46,7 @@ const KEPT_BYTES: usize = 8 * 1024;
 const LONGEST_LINE: usize = 1024;
 /// How long a program may take to end by itself once its input is closed, and again once it is told to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a fault waits for the end of its program, to say how it ended.
+/// How long a fault waits for its program to end, so that it can report the exit status.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How many lines of standard error are shown with a fault.
 const ERROR_LINES: usize = 5;
@@ -117,8 +117,8 @@ impl Program {
         }
     }
 
-    /// What the program says about a fault: how it ended, and the last lines of its standard error; empty if nothing. A
-    /// program that is ending gets a moment for that.
+    /// How the program ended, and the last lines of its standard error; empty if neither is known. A program that is
+    /// ending gets a moment to do so.
     pub(crate) async fn last_words(&mut self) -> String {
         let ending = async {
             let status = self.child.wait().await;

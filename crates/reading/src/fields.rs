@@ -3,7 +3,7 @@
 //! Each field is asked for by name and type; [`Fields::finish`] reports those that were never asked
 //! for. A field that is `null` counts as absent, as in Kubernetes. Messages name a field by its path
 //! in a document that has a name (`` `spec.type` of Tool `x` ``), and by its own name elsewhere, where
-//! the path is shown beside the message; those about the body of a request do not name it at all.
+//! the path is shown next to the message; those about the body of a request do not name it at all.
 //!
 //! Of a file the values are borrowed; of a body, which is an [`Object`], they are moved out.
 
@@ -27,7 +27,7 @@ pub struct Text<'n> {
     pub place: SourcePlace,
 }
 
-/// Which mapping is being read, and how messages call it and its fields.
+/// Which mapping is being read, and how messages refer to it and its fields.
 #[derive(Debug)]
 struct Position<'n> {
     report: &'n Report,
@@ -122,7 +122,7 @@ impl<'n, S: Source> Fields<'n, S> {
         self
     }
 
-    /// Gives the document the name by which messages call it.
+    /// Sets the name that messages use for the document.
     pub fn rename(&mut self, owner: &str) {
         self.position.owner = Some(owner.into());
     }
@@ -268,11 +268,11 @@ impl<'n, S: Source> Fields<'n, S> {
         })
     }
 
-    /// A date with a time and its offset from UTC: without one it would mean another moment on every machine.
+    /// A date with a time and its offset from UTC: without an offset it would mean another moment on every machine.
     pub fn moment(&self, name: &str) -> Option<Timestamp> {
         let expected = "a date with a time and an offset, for instance 2027-01-31T12:00:00Z";
         self.scalar(name, expected, |shape| match shape {
-            // A date alone is a moment of RFC 3339 to us, and here too vague.
+            // `from_rfc3339` also reads a date alone, which is too vague here.
             Shape::Moment(text) if text.len() > "2027-01-31".len() => Timestamp::from_rfc3339(text),
             _ => None,
         })
@@ -368,7 +368,7 @@ impl<'n, S: Source> Fields<'n, S> {
         self.visit_unknown(|name, _| {
             self.report().warn_with(|| {
                 let path = self.path_of(name);
-                // A name alone needs no quotes to be understood.
+                // A name at the root is shown as it was sent, without the quotes of a path.
                 let is_alone = self.path().is_root() && self.source.origin(name).is_none();
                 let shown = shorten(if is_alone { name } else { self.position.inside(&path) }, bounds.shown);
                 Warning {

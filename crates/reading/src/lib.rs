@@ -4,11 +4,12 @@
 //! column, and a `serde_json::Value` is a tree without places. [`Fields`] takes one mapping apart by
 //! name and type, borrowed or, for the body of a request, consumed ([`Source`]), and a [`Report`]
 //! collects what is wrong. A value of the wrong type is a fault and
-//! then reads as absent, so that reading goes on and one run shows every [`Fault`].
+//! then reads as absent, so that reading continues and one run shows every [`Fault`].
 //!
 //! [`spec`] has the tables of fields of ARK's kinds, which their readers and the description of the API share. [`tool`]
 //! is the one reader of ARK's `kind: Tool`, for the server and for the converters.
 
+pub mod approval;
 mod fault;
 mod fields;
 mod node;

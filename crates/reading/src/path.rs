@@ -17,7 +17,7 @@ impl Path {
         Self::default()
     }
 
-    /// Source code has no paths; a line and a column stand for one.
+    /// Source code has no paths: its line and column are used instead.
     #[must_use]
     pub fn of_source(place: SourcePlace) -> Self {
         Self(place.to_string())
@@ -26,7 +26,7 @@ impl Path {
     /// The member `key` of the object here.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        /// A path is for people. One with a longer key in it leads as far as the value around it.
+        /// Paths are for people. A longer key is truncated, so the path leads only as far as the value around it.
         const LONGEST_KEY: usize = 200;
         let mut path = self.0.clone();
         if let Some((end, _)) = key.char_indices().nth(LONGEST_KEY) {

@@ -110,7 +110,7 @@ mod tests {
         check("x\n😀y", 3, 2, 1);
     }
 
-    /// Every offset of texts whose characters and lines lie across the blocks of the index.
+    /// Every offset of texts whose characters and lines cross the blocks of the index.
     #[test]
     fn places_are_those_that_counting_finds() {
         let unit = "aä\u{20ac}😀";

@@ -30,12 +30,12 @@ pub struct Report {
     warnings_omitted: Cell<usize>,
 }
 
-/// What depends on who wrote the text.
+/// Limits and rules that depend on the author of the text: an operator or a client.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     faults: usize,
     warnings: usize,
-    /// Bytes of one message: names in it are as long as the writer of the text likes.
+    /// Bytes of one message: the names in it may have any length.
     message: usize,
     /// Bytes of one path.
     path: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Bounds {
     pub(crate) ignores_unknown: bool,
     /// Characters of an unknown field's path that a warning shows.
     pub(crate) shown: usize,
-    /// Whether messages say which field they are about; else only the path beside them does.
+    /// Whether messages name the field that they are about; otherwise only the path next to them does.
     pub(crate) names_fields: bool,
     /// Writes the path of a member.
     pub(crate) key: fn(&Path, &str) -> Path,
@@ -74,7 +74,7 @@ const FILE: Bounds = Bounds {
 const RESOURCE: Bounds =
     Bounds { faults: FAULTS_LISTED, message: 1_024, ignores_unknown: true, has_places: false, ..FILE };
 
-/// What a client has sent beside resources. Each message and each path is in the answer three times.
+/// Any other body, and the parameters, of a request. Each message and each path appears in the answer three times.
 const REQUEST: Bounds = Bounds {
     path: 1_024,
     listed: 64 * 1_024,
@@ -249,7 +249,7 @@ impl Report {
 
     pub fn push_warning(&self, mut warning: Warning) {
         let mut warnings = self.warnings.borrow_mut();
-        // What several parts of a request say is said once.
+        // A warning that several parts of a request cause is listed once.
         if self.bounds.ignores_unknown && warnings.iter().any(|earlier| earlier.message == warning.message) {
             return;
         }

@@ -1,12 +1,34 @@
-//! The tables of the `spec` of each of ARK's kinds: what their readers take, and what the API describes.
+//! The tables of ARK's documents and of the `spec` of each kind: what their readers take, and what the API describes.
 //!
 //! [`tool`](crate::tool) reads a tool by them, and the adapters' manifests read the others. Fields that ARK knows and
 //! this version refuses are in no table.
 
-use bosun_core::tool::BindingKind;
+use bosun_core::tool::{BindingKind, CacheScope, Confirm};
 use serde_json::{Value, json};
 
-use crate::table::{Field, FieldTable, duration_schema, flag_schema, list_schema, object_schema, text_schema};
+use crate::table::{
+    Field, FieldTable, duration_schema, flag_schema, list_schema, name_schema, namespace_schema, object_schema,
+    text_schema, texts_schema,
+};
+
+/// A document of any kind. A config map has `data` where the other kinds have a `spec`.
+pub const DOCUMENT: FieldTable =
+    &[API_VERSION, KIND, METADATA_FIELD, SPEC, Field::new("data", texts_schema), Field::new("immutable", flag_schema)];
+pub const METADATA: FieldTable = &[NAME, NAMESPACE, LABELS, ANNOTATIONS];
+/// What the body of a request has around the fields of a `spec`, which may also be next to these: both forms of ARK's
+/// API, flat and as a document.
+pub const BODY: FieldTable = &[API_VERSION, KIND, METADATA_FIELD, SPEC, NAME, NAMESPACE, LABELS, ANNOTATIONS];
+/// The body that creates a namespace.
+pub const NEW_NAMESPACE: FieldTable = &[OWN_NAME, Field::new("metadata", || object_schema(&[OWN_NAME], &["name"]))];
+const API_VERSION: Field = Field::new("apiVersion", text_schema);
+const KIND: Field = Field::new("kind", text_schema);
+const METADATA_FIELD: Field = Field::new("metadata", || object_schema(METADATA, &[]));
+const SPEC: Field = Field::new("spec", || json!({"type": "object"}));
+const NAME: Field = Field::new("name", name_schema);
+const NAMESPACE: Field = Field::new("namespace", namespace_schema);
+const LABELS: Field = Field::new("labels", texts_schema);
+const ANNOTATIONS: Field = Field::new("annotations", texts_schema);
+const OWN_NAME: Field = Field::new("name", namespace_schema);
 
 /// `{name}`.
 pub const NAMED: FieldTable = &[Field::new("name", text_schema)];
@@ -20,14 +42,14 @@ pub const VALUE_FROM: FieldTable = &[
     Field::new("configMapKeyRef", key_ref_schema),
     Field::new("queryParameterRef", || object_schema(NAMED, &["name"])),
 ];
-/// The same where the value is used by the server itself.
+/// The same for values that only the server reads: written out, or a secret.
 pub const SECRET_VALUE: FieldTable =
     &[VALUE, Field::new("valueFrom", || object_schema(SECRET_FROM, &["secretKeyRef"]))];
 pub const SECRET_FROM: FieldTable = &[SECRET_KEY_REF];
 /// An entry of a config map or of a secret.
 pub const KEY_REF: FieldTable =
     &[Field::new("name", text_schema), Field::new("key", text_schema), Field::new("optional", flag_schema)];
-/// A header or a parameter whose source is beside its name.
+/// A header or a parameter whose source is next to its name.
 pub const NAMED_SOURCE: FieldTable =
     &[Field::new("name", text_schema), VALUE, Field::new("valueFrom", || object_schema(VALUE_FROM, &[]))];
 /// A header or a parameter whose source is in `value`.
@@ -60,7 +82,7 @@ pub const AGENT: FieldTable = &[
     Field::new("description", text_schema),
     Field::new("prompt", text_schema),
     Field::new("modelRef", || object_schema(MODEL_REF, &["name"])),
-    Field::new("tools", || list_schema(object_schema(AGENT_TOOL, &["type", "name"]))),
+    Field::new("tools", || list_schema(object_schema(AGENT_TOOL, &["type"]))),
     Field::new("parameters", || list_schema(object_schema(PARAMETER, &["name"]))),
     Field::new("outputSchema", json_schema_schema),
 ];
@@ -72,7 +94,34 @@ pub const AGENT_TOOL: FieldTable = &[
     Field::new("name", text_schema),
     Field::new("description", text_schema),
     Field::new("partial", || object_schema(PARTIAL, &["name"])),
+    Field::new("approval", approval_schema),
+    Field::new("functions", || list_schema(object_schema(FUNCTION, &["name", "value"]))),
+    Field::new("labelSelector", || object_schema(LABEL_SELECTOR, &[])),
 ];
+/// A filter that is applied to the results of a tool.
+pub const FUNCTION: FieldTable = &[Field::new("name", || json!({"const": "jq"})), VALUE];
+/// Labels of tools.
+pub const LABEL_SELECTOR: FieldTable = &[
+    Field::new("matchLabels", || json!({"type": "object", "additionalProperties": text_schema()})),
+    Field::new("matchExpressions", || list_schema(object_schema(LABEL_EXPRESSION, &["key", "operator"]))),
+];
+pub const LABEL_EXPRESSION: FieldTable = &[
+    Field::new("key", text_schema),
+    Field::new("operator", || json!({"enum": LABEL_OPERATORS})),
+    Field::new("values", || list_schema(text_schema())),
+];
+pub const LABEL_OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
+/// Whether a person has to approve the calls of a tool.
+pub const APPROVAL: FieldTable = &[
+    Field::new("required", flag_schema),
+    Field::new("timeout", duration_schema),
+    Field::new("onTimeout", || json!({"const": "reject"})),
+];
+
+fn approval_schema() -> Value {
+    object_schema(APPROVAL, &["required"])
+}
+
 /// A tool, and the parameters of it that the agent sets.
 pub const PARTIAL: FieldTable = &[
     Field::new("name", text_schema),
@@ -90,6 +139,7 @@ pub const MODEL: FieldTable = &[
     Field::new("model", secret_value_schema),
     Field::new("config", || object_schema(MODEL_CONFIG, &[])),
     Field::new("fallback", || json!({"type": "array", "items": {"type": "string"}, "description": "Names of models"})),
+    Field::new("pollInterval", duration_schema),
 ];
 /// The settings of each provider.
 pub const MODEL_CONFIG: FieldTable = &[
@@ -135,6 +185,7 @@ pub const TOOL: FieldTable = &[
     Field::new("description", text_schema),
     Field::new("inputSchema", json_schema_schema),
     Field::new("annotations", || object_schema(TOOL_ANNOTATIONS, &[])),
+    Field::new("cache", cache_schema),
     Field::new("http", || object_schema(HTTP, &["url"])),
     Field::new("mcp", || object_schema(MCP, &["mcpServerRef", "toolName"])),
     Field::new("agent", name_or_named_schema),
@@ -142,6 +193,7 @@ pub const TOOL: FieldTable = &[
     Field::new("builtin", name_or_named_schema),
     Field::new("inline", || object_schema(INLINE, &["language", "source"])),
     Field::new("external", || object_schema(EXTERNAL, &[])),
+    Field::new("approval", approval_schema),
 ];
 pub const TOOL_ANNOTATIONS: FieldTable = &[
     Field::new("title", text_schema),
@@ -150,6 +202,21 @@ pub const TOOL_ANNOTATIONS: FieldTable = &[
     Field::new("idempotentHint", flag_schema),
     Field::new("openWorldHint", flag_schema),
 ];
+/// How long results are cached, and who shares them.
+pub const TOOL_CACHE: FieldTable = &[
+    Field::new("ttl", duration_schema),
+    Field::new("scope", || {
+        let scopes = CacheScope::ALL.map(CacheScope::as_str);
+        json!({"enum": scopes})
+    }),
+];
+
+/// The time alone, or with the scope.
+#[must_use]
+pub fn cache_schema() -> Value {
+    json!({"anyOf": [duration_schema(), object_schema(TOOL_CACHE, &["ttl"])]})
+}
+
 pub const HTTP: FieldTable = &[
     Field::new("url", || json!({"type": "string", "pattern": "^https?://"})),
     Field::new("method", || json!({"type": "string", "examples": ["GET", "POST", "PUT", "PATCH", "DELETE"]})),
@@ -188,7 +255,7 @@ fn window_schema() -> Value {
     json!({"type": "integer", "minimum": 1, "maximum": LARGEST_WINDOW})
 }
 
-/// Who speaks next.
+/// How a team chooses its next speaker.
 pub const STRATEGIES: &[&str] = &["sequential", "round-robin", "selector", "graph"];
 
 pub const TEAM: FieldTable = &[
@@ -208,10 +275,20 @@ pub const GRAPH: FieldTable = &[Field::new("edges", || list_schema(object_schema
 pub const EDGE: FieldTable = &[Field::new("from", text_schema), Field::new("to", text_schema)];
 pub const SELECTOR: FieldTable = &[Field::new("agent", text_schema), Field::new("selectorPrompt", text_schema)];
 
-/// How MCP servers are spoken to.
+/// The transports of MCP servers.
 pub const TRANSPORTS: &[&str] = &["http", "stdio", "sse"];
 /// What is done about a tool whose definition has changed.
 pub const PIN_POLICIES: &[&str] = &["strict", "warn", "off"];
+
+fn confirm_schema() -> Value {
+    json!({"enum": Confirm::ALL.map(Confirm::as_str)})
+}
+
+/// Which callers share a session with an MCP server.
+pub const SESSION_SHARINGS: &[&str] = &["shared", "per-actor"];
+
+/// What is answered when an MCP server asks for a user's input.
+pub const ELICITATION_POLICIES: &[&str] = &["refuse", "defaults"];
 
 pub const MCP_SERVER: FieldTable = &[
     Field::new("address", value_source_schema),
@@ -224,6 +301,9 @@ pub const MCP_SERVER: FieldTable = &[
     Field::new("stdio", || json!({"type": "object", "description": "Only a manifest in a file may name a program"})),
     Field::new("pin", || json!({"enum": PIN_POLICIES})),
     Field::new("trustHints", flag_schema),
+    Field::new("confirm", confirm_schema),
+    Field::new("sessions", || json!({"enum": SESSION_SHARINGS})),
+    Field::new("elicitation", || json!({"enum": ELICITATION_POLICIES})),
 ];
 pub const MCP_AUTHORIZATION: FieldTable = &[
     Field::new("bearer", secret_value_schema),

@@ -1,7 +1,7 @@
 //! Server-sent events, decoded as they arrive.
 //!
 //! Bytes go in as the network cuts them; whole events come out. A line ends with CR, LF or CRLF, and
-//! UTF-8 is checked a line at a time, so a character may be cut anywhere. What is not ended by an
+//! UTF-8 is checked a line at a time, so a character may be cut anywhere. What is not followed by an
 //! empty line is not an event: a client that reads by ids resumes after the last one that it has
 //! seen. `retry` is ignored, since readers have their own back-off.
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_other_fields_are_passed_over() {
+    fn comments_and_other_fields_are_ignored() {
         check(": keep-alive\n\n:\n\nretry: 5\ndata: a\nunknown: y\n\n\n\n", &["a"], true);
         check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &["a"], true);
         check("event: x\n\ndata: a\n\n", &["a"], true);

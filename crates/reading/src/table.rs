@@ -70,6 +70,17 @@ pub fn duration_schema() -> Value {
     ]})
 }
 
+/// The name of a query, or of any other resource: DNS-1123, as in Kubernetes.
+#[must_use]
+pub fn name_schema() -> Value {
+    json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253})
+}
+
+#[must_use]
+pub fn namespace_schema() -> Value {
+    json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63})
+}
+
 /// Labels, or annotations.
 #[must_use]
 pub fn texts_schema() -> Value {
@@ -80,10 +91,21 @@ pub fn texts_schema() -> Value {
 mod tests {
     use std::sync::Arc;
 
-    use bosun_core::{duration, schema::Schema};
+    use bosun_core::{Namespace, QueryName, duration, schema::Schema};
     use serde_json::json;
 
-    use super::duration_schema;
+    use super::{duration_schema, name_schema, namespace_schema};
+
+    #[test]
+    fn a_name_is_described_as_it_is_read() {
+        let name = Schema::compile(&Arc::new(name_schema())).unwrap();
+        let namespace = Schema::compile(&Arc::new(namespace_schema())).unwrap();
+        let long = "a".repeat(64);
+        for text in ["a", "a-b", "a.b", "0", "", "-a", "a-", "A", "a_b", "ä", &long, &long.repeat(4)] {
+            assert_eq!(name.validate(&json!(text)).is_empty(), text.parse::<QueryName>().is_ok(), "{text}");
+            assert_eq!(namespace.validate(&json!(text)).is_empty(), text.parse::<Namespace>().is_ok(), "{text}");
+        }
+    }
 
     /// What the schema says of a value is what the reader does with it.
     #[test]

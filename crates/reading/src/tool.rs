@@ -3,20 +3,20 @@
 //! The one reader of it: the server reads its manifests and what clients store with it, and the
 //! converters read ARK's files with it, so that both have the same rules. All of ARK's types are read,
 //! and `external`, which is ours: a tool of the catalogue that clients run. Whether a builtin tool
-//! exists, and whether a schema is one, is left to the caller.
+//! exists, and whether a schema is valid, is left to the caller.
 
 use std::time::Duration;
 
 use bosun_core::{
     Binding,
-    tool::{Annotations, BindingKind, HttpRequest, Method},
+    tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, ToolApproval},
 };
 use serde_json::{Value, json};
 
-use crate::{Fields, Shape, Text, Tree, named_values, spec};
+use crate::{Fields, Shape, Text, Tree, approval, named_values, spec};
 
 const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
-/// The longest script that ARK takes.
+/// The longest script that ARK accepts.
 const LARGEST_SCRIPT: usize = 64 * 1024;
 
 /// What the `spec` of a tool says.
@@ -28,10 +28,12 @@ pub struct ToolSpec<'n, T> {
     /// The resource that the binding names: a builtin tool, an MCP server, an agent or a team.
     pub refers_to: Option<Text<'n>>,
     pub timeout: Option<Duration>,
+    pub cache: Option<CachePolicy>,
     pub description: Option<String>,
     pub title: Option<String>,
     pub annotations: Annotations,
-    /// A mapping, or what is there in place of one.
+    pub approval: Option<ToolApproval>,
+    /// As it was written; anything but a mapping is already reported.
     pub input_schema: Option<&'n T>,
 }
 
@@ -53,7 +55,7 @@ pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>
     let spec = resource.required_fields("spec", "a tool has at least a `type`")?.with_table(spec::TOOL);
     let written = spec.required_text("type", &known_types())?;
     let Some(kind) = BindingKind::of_manifests().find(|kind| kind.as_str() == written.value) else {
-        let message = format!("there is no type of tools `{}`", written.value);
+        let message = format!("there is no tool type `{}`", written.value);
         spec.fault_of("type", "unsupported_kind", message, known_types());
         return None;
     };
@@ -70,19 +72,26 @@ pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>
     };
     let description = spec.text("description").map(|text| text.value.to_owned());
     let (annotations, title) = annotations(&spec);
+    let cache = cache(&spec);
     let input_schema = spec.get("inputSchema");
     if let Some(schema) = input_schema {
         spec.inner(schema, "inputSchema");
     }
     let others: Vec<_> = BindingKind::of_manifests().filter(|other| *other != kind).map(BindingKind::as_str).collect();
     spec.unserved(&others, &format!("the tool is of type `{kind}`; leave it out"));
-    spec.unserved(&["approval"], "leave it out");
+    // The client that runs a tool is the one to ask.
+    let approval = if kind == BindingKind::External {
+        spec.unserved(&["approval"], "leave it out");
+        None
+    } else {
+        approval::read(&spec)
+    };
     spec.finish();
     let (binding, refers_to, timeout) = match bound {
         Some(Bound { binding, refers_to, timeout }) => (Some(binding), refers_to, timeout),
         None => (None, None, None),
     };
-    Some(ToolSpec { kind, binding, refers_to, timeout, description, title, annotations, input_schema })
+    Some(ToolSpec { kind, binding, refers_to, timeout, cache, description, title, annotations, approval, input_schema })
 }
 
 fn known_types() -> String {
@@ -94,7 +103,7 @@ fn known_types() -> String {
 #[must_use]
 pub fn default_parameters(binding: &Binding) -> Value {
     match binding {
-        // Another agent is asked with one text.
+        // Another agent is given one text.
         Binding::Agent { .. } | Binding::Team { .. } => {
             json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]})
         }
@@ -197,6 +206,30 @@ fn external<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Bound<'n> {
         timeout
     });
     Bound { timeout, ..Binding::External.into() }
+}
+
+/// A time, or `{ttl: …, scope: …}`: how long results are cached, and who shares them.
+#[must_use]
+pub fn cache<'n, T: Tree>(fields: &Fields<'n, &'n T>) -> Option<CachePolicy> {
+    if !matches!(fields.get("cache")?.shape(), Shape::Map) {
+        let ttl = fields.positive_duration("cache")?;
+        return Some(CachePolicy { ttl, scope: CacheScope::default() });
+    }
+    let cache = fields.fields("cache")?.with_table(spec::TOOL_CACHE);
+    let ttl = match cache.require("ttl", "for instance `ttl: 5m`") {
+        Some(_) => cache.positive_duration("ttl"),
+        None => None,
+    };
+    let scope = cache.text("scope").map_or(Some(CacheScope::default()), |text| {
+        let scope = CacheScope::parse(text.value);
+        if scope.is_none() {
+            let message = format!("results cannot be shared by `{}`", text.value);
+            cache.fault_of("scope", "bad_value", message, "scopes are query, session and namespace");
+        }
+        scope
+    });
+    cache.finish();
+    Some(CachePolicy { ttl: ttl?, scope: scope? })
 }
 
 fn annotations<T: Tree>(spec: &Fields<'_, &T>) -> (Annotations, Option<String>) {

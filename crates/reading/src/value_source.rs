@@ -1,4 +1,4 @@
-//! Values that are written in a manifest, or that a manifest says where to find: ARK's `ValueSource`.
+//! Values that a manifest contains or refers to: ARK's `ValueSource`.
 //!
 //! Nothing is looked up here. A secret stays a reference until the call that needs it.
 
@@ -56,7 +56,7 @@ fn reference<T: Tree>(from: &Fields<'_, &T>) -> Option<(ValueSource, SourcePlace
     found.pop()
 }
 
-/// Headers, whose source is in `value`, or parameters, whose source is beside the name.
+/// Headers, whose source is in `value`, or parameters, whose source is next to the name.
 pub fn named_values<T: Tree>(parent: &Fields<'_, &T>, field: &str) -> Vec<NamedValue> {
     let mut values: Vec<NamedValue> = Vec::new();
     for entry in parent.entries(field) {

@@ -19,7 +19,7 @@ pub const LARGEST_FILE: usize = 1024 * 1024;
 /// With the first fault of the syntax: what follows it cannot be trusted.
 pub fn parse(file: &Path, text: &str) -> Result<Vec<Node>, Faults> {
     let options = options! {
-        // `no` and `on` are words, as YAML 1.2 has it.
+        // `no` and `on` are strings, as in YAML 1.2.
         strict_booleans: true,
         budget: budget! {
             max_nodes: 50_000,
@@ -48,7 +48,7 @@ fn syntax_fault(file: &Path, error: &Error) -> Fault {
     let message = match innermost {
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("key `{key}` appears twice in one mapping"),
         Error::DuplicateMappingKey { key: None, .. } => "a key appears twice in one mapping".to_owned(),
-        Error::Budget { .. } => "file unfolds to more than a manifest may hold".to_owned(),
+        Error::Budget { .. } => "file expands to more than a manifest may hold".to_owned(),
         other => {
             let text = other.to_string();
             // The place has fields of its own.

@@ -120,11 +120,11 @@ impl Answer {
         self
     }
 
-    /// An error of an API, with its own words for it as the body.
+    /// An error of an API; `body` is in its own format.
     pub(super) fn failure(failure: &WireFailure, body: &Value) -> Self {
         let answer = Self::json(failure.status, body.to_string());
         match failure.retry_after {
-            // Whole seconds, as HTTP has them; a shorter wait is told as OpenAI does.
+            // Whole seconds in HTTP's own header; a shorter wait in OpenAI's.
             Some(wait) if wait.subsec_millis() == 0 => answer.header("retry-after", wait.as_secs().to_string()),
             Some(wait) => answer.header("retry-after-ms", wait.as_millis().to_string()),
             None => answer,

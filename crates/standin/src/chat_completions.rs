@@ -1,4 +1,4 @@
-//! OpenAI's chat completions: reads a request as strictly as the API does, and answers in its words.
+//! OpenAI's chat completions: reads a request as strictly as the API does, and answers in its format.
 //!
 //! Answers are written as literals, and not with the structs that the server reads them with: a mistake in those would
 //! otherwise agree with itself.
@@ -40,7 +40,7 @@ fn text(content: Content<'_>) -> String {
 /// Reads a request.
 ///
 /// # Errors
-/// With what the API would say about it.
+/// With the API's own message.
 pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     let request: Request = serde_json::from_slice(body).map_err(|error| format!("request is not readable: {error}"))?;
     if request.tools.is_some_and(|tools| tools.is_empty()) {
@@ -87,7 +87,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     })
 }
 
-/// An error in the words of the API.
+/// An error in the format of the API.
 pub(super) fn failure(failure: &WireFailure) -> Answer {
     let (kind, code) = match failure.status {
         401 => ("invalid_request_error", Some("invalid_api_key")),

@@ -1,5 +1,5 @@
 //! A stand-in for the APIs of paid models: OpenAI's chat completions and Anthropic's messages, over real
-//! HTTP, in their exact words, with no key and no cost.
+//! HTTP, in their exact wire format, with no key and no cost.
 //!
 //! It plays a [`Script`], or answers that a test wrote down byte by byte. It reads requests as strictly
 //! as the real APIs do, so a conversation that they would refuse is refused here, and it can misbehave
@@ -8,13 +8,14 @@
 //!
 //! The tests, the benchmark and, in a build with the feature `standin`, `bosun models serve` use it; a
 //! server does not link this crate. [`ledger`] is here for the same reason: tools that only tests want; and so is
-//! [`mcp`]: MCP servers that misbehave.
+//! [`mcp`]: MCP servers that misbehave, and [`nango`]: a stand-in for Nango.
 
 mod answer;
 mod chat_completions;
 pub mod ledger;
 pub mod mcp;
 mod messages;
+pub mod nango;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -177,12 +178,12 @@ pub fn play(script: &Script, api: Api, body: &[u8], earlier: impl FnOnce() -> u3
     }
 }
 
-/// The same as a service, for tests with a server of their own. It records no requests.
+/// The stand-in as a service, for tests with a server of their own. It records no requests.
 pub fn router(plays: Plays) -> Router {
     Router::new().fallback(answer).with_state(Arc::new(Shared::new(plays, false)))
 }
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub method: String,
@@ -221,15 +222,15 @@ enum Repertoire {
 }
 
 impl StandIn {
-    /// Listens, and keeps what it is asked, for tests.
+    /// Listens on a free port and records requests, for tests.
     ///
     /// # Errors
-    /// If it cannot listen there.
+    /// If there is no free port.
     pub async fn recording(plays: Plays) -> io::Result<Self> {
         Self::open(TcpListener::bind("127.0.0.1:0").await?, plays, true)
     }
 
-    /// Serves on a port, and keeps nothing.
+    /// Serves on a port, and records nothing.
     ///
     /// # Errors
     /// If the port is not usable.
@@ -252,7 +253,7 @@ impl StandIn {
         format!("http://{}", self.address)
     }
 
-    /// Everything that it was asked.
+    /// All requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.recorded.as_ref().map(|recorded| lock(recorded).clone()).unwrap_or_default()
@@ -341,7 +342,7 @@ fn respond(answer: Answer) -> Response {
     let body = match answer.end {
         End::Clean => Body::from_stream(parts),
         End::Cut => Body::from_stream(parts.chain(stream::once(async {
-            // What was sent leaves first.
+            // The bytes before the cut are flushed first.
             tokio::time::sleep(Duration::from_millis(1)).await;
             Err(io::Error::other("cut"))
         }))),
@@ -357,7 +358,7 @@ fn respond(answer: Answer) -> Response {
     response
 }
 
-/// What has no pause before it is sent with what comes before.
+/// Merges parts without a pause before them into the part before.
 fn together(parts: Vec<Part>) -> Vec<Part> {
     let mut sent: Vec<Part> = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Anthropic's messages: reads a request as strictly as the API does, and answers in its words.
+//! Anthropic's messages: reads a request as strictly as the API does, and answers in its format.
 //!
 //! A thought is signed, with a hash in the place of a signature. It must come back as it was.
 
@@ -14,7 +14,7 @@ use bosun_adapters::model::scripted::{Played, WireFailure};
 #[derive(Deserialize)]
 struct Request {
     model: String,
-    /// Not used, and not to be left out.
+    /// Not used, but required.
     #[serde(rename = "max_tokens")]
     _max_tokens: u32,
     messages: Vec<Message>,
@@ -85,7 +85,7 @@ impl ResultContent {
 /// Reads a request.
 ///
 /// # Errors
-/// With what the API would say about it.
+/// With the API's own message.
 pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     let request: Request = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let mut names: Vec<(String, String)> = Vec::new();
@@ -145,7 +145,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                     }
                 }
                 Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Thinking { .. } => {
-                    return Err(format!("{place}: this block cannot stand in a message of role `{}`", message.role));
+                    return Err(format!("{place}: this block is not allowed in a message of role `{}`", message.role));
                 }
                 Block::Other => {}
             }
@@ -164,12 +164,12 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     Ok(Turn { model: request.model, said, stream: request.stream, with_usage: true })
 }
 
-/// What stands for a signature.
+/// A hash in place of a signature.
 pub(super) fn signature(thought: &str) -> String {
     ContentHash::of_parts(&[b"thought", thought.as_bytes()]).to_string()
 }
 
-/// An error in the words of the API.
+/// An error in the format of the API.
 pub(super) fn failure(failure: &WireFailure) -> Answer {
     let kind = match failure.status {
         401 => "authentication_error",

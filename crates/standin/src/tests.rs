@@ -1,4 +1,4 @@
-//! The words of the APIs, what they refuse, and the faults of a script.
+//! The wire formats of the APIs, what they refuse, and the faults of a script.
 
 use std::{path::Path, sync::Arc};
 

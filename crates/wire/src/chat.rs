@@ -1,8 +1,8 @@
 //! OpenAI's chat completions: messages, and answers, plain and streamed.
 //!
-//! Journals and histories keep messages in this form, ARK's clients read it, and model APIs are asked in it. Fields that are
-//! here must have the types that they have here. What one API adds to a message is kept in `own`; what it adds elsewhere is
-//! passed over.
+//! Journals and histories keep messages in this form, ARK's clients read it, and model APIs are asked in it. A field
+//! that is declared here must have its declared type. What one API adds to a message is kept in `own`; what it adds elsewhere
+//! is ignored.
 
 use std::borrow::Cow;
 

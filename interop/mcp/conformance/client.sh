@@ -10,7 +10,7 @@ cat >"$work/agents/peer.yaml" <<MANIFEST
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: MCPServer
 metadata: {name: peer}
-spec: {address: {value: "$url"}, timeout: 20s, trustHints: true}
+spec: {address: {value: "$url"}, timeout: 20s, trustHints: true, elicitation: defaults}
 MANIFEST
 touch "$work/out"
 "$program" serve --listen 127.0.0.1:0 --data "$work/data" --manifests "$work/agents" >"$work/out" 2>"$work/log" &

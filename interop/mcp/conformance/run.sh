@@ -1,6 +1,6 @@
 #!/bin/sh
-# MCP's own conformance suite against Bosun as a client: the scenarios that need neither a browser (OAuth) nor a user
-# (elicitation). Each is listed; a failure of one fails this script.
+# MCP's own conformance suite against Bosun as a client: all scenarios of both revisions that are scored, except those of
+# OAuth's browser flow (`auth/*`), and `json-schema-2020-12-preservation`. A failure of one fails this script.
 set -eu
 cd "$(dirname "$0")/../../.."
 packages="$(interop/mcp/install.sh conformance)"
@@ -22,10 +22,10 @@ run() {
         failed="$failed $1/$2"
     fi
 }
-for scenario in initialize tools_call sse-retry json-schema-2020-12-preservation; do
+for scenario in initialize tools_call elicitation-sep1034-client-defaults sse-retry json-schema-2020-12-preservation; do
     run 2025-11-25 "$scenario"
 done
-for scenario in tools_call request-metadata http-standard-headers http-custom-headers http-invalid-tool-headers \
+for scenario in tools_call request-metadata sep-2322-client-request-state http-standard-headers http-custom-headers http-invalid-tool-headers \
     json-schema-ref-no-deref json-schema-2020-12-preservation; do
     run 2026-07-28 "$scenario"
 done

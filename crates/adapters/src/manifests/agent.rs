@@ -6,24 +6,25 @@ use bosun_core::{
     Namespace, Tool, duration,
     query::{AskedLimits, LimitFault},
     schema,
+    tool::Confirm,
 };
-use bosun_engine::{
-    Agent,
-    registry::{AgentTool, PartialTool},
-};
+use bosun_engine::{Agent, registry::AgentTool};
 use bosun_reading::{Data, Fault, Fields, SourcePlace, spec};
 use serde_json::Value;
 
 use super::{
     ModelManifest,
+    agent_tool::{self, ToolEntry, ToolReference},
     config_map::ConfigMap,
     document::{Document, LocatedManifest, ManifestMetadata},
     parameter::{self, ParameterDraft},
 };
 use crate::runner::builtin::Builtins;
 
-/// What the annotations that are ours begin with.
+/// The prefix of our own annotations.
 const OWN_ANNOTATIONS: &str = "bosun.dev/";
+/// The annotation that sets the agent's policy of approval.
+const CONFIRM: &str = "confirm";
 /// The model of an agent that names none.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
@@ -36,15 +37,6 @@ pub(super) struct AgentDraft {
     parameters: Vec<ParameterDraft>,
 }
 
-#[derive(Debug)]
-struct ToolReference {
-    /// Whether the agent may mean a builtin tool that no manifest declares.
-    is_builtin: bool,
-    place: SourcePlace,
-    /// The parameters that the agent sets, if it sets any.
-    presets: Vec<ParameterDraft>,
-}
-
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<AgentDraft>> {
     let spec = fields.required_fields("spec", "an agent has at least a `prompt`")?.with_table(spec::AGENT);
     let limits = limits(metadata, fields);
@@ -52,14 +44,16 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         .fields("modelRef")
         .and_then(|reference| model_reference(&metadata.namespace, &reference.with_table(spec::MODEL_REF)));
     let mut tools: Vec<(AgentTool, ToolReference)> = Vec::new();
-    for (tool, reference) in
-        spec.entries("tools").into_iter().filter_map(|entry| tool(&entry.with_table(spec::AGENT_TOOL)))
-    {
-        if tools.iter().any(|(earlier, _)| earlier.name == tool.name) {
-            let message = format!("Agent `{}` lists tool `{}` twice", metadata.name, tool.name);
-            fields.fault(reference.place, "duplicate_name", message, "leave one of them out");
-        } else {
-            tools.push((tool, reference));
+    let mut selected_tools = Vec::new();
+    for entry in spec.entries("tools") {
+        match agent_tool::read(&entry.with_table(spec::AGENT_TOOL)) {
+            Some(ToolEntry::Named(tool, reference)) if tools.iter().any(|(earlier, _)| earlier.name == tool.name) => {
+                let message = format!("Agent `{}` lists tool `{}` twice", metadata.name, tool.name);
+                fields.fault(reference.place, "duplicate_name", message, "leave one of them out");
+            }
+            Some(ToolEntry::Named(tool, reference)) => tools.push((tool, reference)),
+            Some(ToolEntry::Selected(selected)) => selected_tools.push(selected),
+            None => {}
         }
     }
     let (tools, references) = tools.into_iter().unzip();
@@ -70,11 +64,13 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         name: metadata.name.clone(),
         description: spec.text("description").map(|text| text.value.to_owned()),
         prompt: prompt.map(|text| text.value.to_owned()),
-        // They are looked up when all manifests are there.
+        // Resolved once all manifests have been read.
         parameters: Vec::new(),
         output_schema: output_schema(&spec).map(Arc::new),
         model: model.as_ref().map_or(DEFAULT_MODEL, |(name, _)| name).to_owned(),
         tools,
+        selected_tools,
+        confirm: confirm(metadata, fields),
         limits,
         labels: metadata.labels.clone(),
         annotations: metadata.annotations.clone(),
@@ -85,7 +81,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references, parameters }))
 }
 
-/// What the agent's answers must be.
+/// The JSON Schema of the agent's answers.
 fn output_schema(spec: &Fields<'_>) -> Option<Value> {
     let node = spec.get("outputSchema")?;
     let source = node.to_json();
@@ -109,44 +105,23 @@ fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, Sour
     name.map(|name| (name.value.to_owned(), name.place))
 }
 
-fn tool(fields: &Fields<'_>) -> Option<(AgentTool, ToolReference)> {
-    const KNOWN: &str = "write `builtin`, or for what a Tool manifest declares its type, or `custom`";
-    let kind = fields.required_text("type", KNOWN);
-    // A selection by labels names no tool; it is reported only that this is not served.
-    let name = if fields.has("labelSelector") {
-        fields.text("name")
-    } else {
-        fields.required_text("name", "the name of the tool")
-    };
-    let description = fields.text("description").map(|text| text.value.to_owned());
-    let partial = fields.fields("partial").map(|partial| read_partial(&partial.with_table(spec::PARTIAL)));
-    fields.unserved(&["functions", "approval"], "leave it out");
-    fields.unserved(&["labelSelector"], "tools are found by `name`; list them one by one");
-    fields.finish();
-    let (kind, name) = (kind?, name?);
-    let is_builtin = spec::BUILTIN_TYPES.contains(&kind.value);
-    if !is_builtin && !spec::DECLARED_TYPES.contains(&kind.value) {
-        let message = format!("there is no type of tools `{}`", kind.value);
-        fields.fault(kind.place, "unsupported_kind", message, KNOWN);
-        return None;
+/// Whether calls of the agent's tools wait for approval, where a tool does not say so.
+fn confirm(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<Confirm> {
+    let annotation = format!("{OWN_ANNOTATIONS}{CONFIRM}");
+    let value = metadata.annotations.get(&annotation)?;
+    let confirm = Confirm::parse(value);
+    if confirm.is_none() {
+        let place = metadata.annotation_places.get(&annotation).copied().unwrap_or(metadata.place);
+        let message = format!("annotation `{annotation}` is `{value}`, which is not a policy");
+        fields.fault(place, "bad_value", message, "policies are `never`, `always` and `auto`");
     }
-    let (partial, presets) = partial.unzip();
-    let tool = AgentTool { name: name.value.to_owned(), description, partial: partial.flatten() };
-    Some((tool, ToolReference { is_builtin, place: name.place, presets: presets.unwrap_or_default() }))
-}
-
-/// The tool whose parameters the agent sets, and the parameters, which are looked up when all manifests are there.
-fn read_partial(fields: &Fields<'_>) -> (Option<PartialTool>, Vec<ParameterDraft>) {
-    let name = fields.required_text("name", "the name of the tool whose parameters are set");
-    let presets = parameter::read_presets(fields);
-    fields.finish();
-    (name.map(|name| PartialTool { tool: name.value.to_owned(), parameters: Vec::new() }), presets)
+    confirm
 }
 
 fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {
     let mut limits = AskedLimits::default();
     for (annotation, value) in &metadata.annotations {
-        let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
+        let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS).filter(|name| *name != CONFIRM) else { continue };
         let Err(fault) = limits.ask(name, value) else { continue };
         let place = metadata.annotation_places.get(annotation).copied().unwrap_or(metadata.place);
         let (code, problem, hint) = match fault {
@@ -157,8 +132,9 @@ fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {
                 ("bad_value", format!("is `{value}`, which is not a whole number"), "write it like `\"10\"`".to_owned())
             }
             LimitFault::UnknownName => {
-                let known: Vec<_> = AskedLimits::OPTIONS.iter().map(|name| format!("`{name}`")).collect();
-                ("unknown_field", "means nothing here".to_owned(), format!("known are {}", known.join(", ")))
+                let known: Vec<_> =
+                    AskedLimits::OPTIONS.iter().chain(&[CONFIRM]).map(|name| format!("`{name}`")).collect();
+                ("unknown_field", "is not recognized".to_owned(), format!("write one of {}", known.join(", ")))
             }
         };
         fields.fault(place, code, format!("annotation `{annotation}` {problem}"), hint);
@@ -199,7 +175,7 @@ pub(super) fn check_model(
     Some(fault(draft, *model_place, "unknown_model", message, hint))
 }
 
-/// Replaces names that LangChain gave to tools of the namespace by the tools' own.
+/// Replaces LangChain's names of the namespace's tools by the tools' own names.
 pub(super) fn resolve_lc_names(draft: &mut LocatedManifest<AgentDraft>, tools: &BTreeMap<(Namespace, String), Tool>) {
     let AgentDraft { agent, .. } = &mut draft.value;
     for used in &mut agent.tools {
@@ -214,8 +190,8 @@ pub(super) fn resolve_lc_names(draft: &mut LocatedManifest<AgentDraft>, tools: &
     }
 }
 
-/// Every tool of the agent must be declared, be builtin or be one that `may_come`; builtin ones that are not declared
-/// are added to the tools of the namespace.
+/// Every tool of the agent must be declared, be builtin or be one that `may_come` from an MCP server; builtin ones that
+/// are not declared are added to the tools of the namespace.
 pub(super) fn check_tools(
     draft: &LocatedManifest<AgentDraft>,
     tools: &mut BTreeMap<(Namespace, String), Tool>,
@@ -227,6 +203,11 @@ pub(super) fn check_tools(
     for (tool, reference) in agent.tools.iter().zip(&draft.value.tools) {
         let name = tool.tool();
         let key = (agent.namespace.clone(), name.to_owned());
+        if tools.get(&key).is_some_and(Tool::is_external) && !tool.functions.is_empty() {
+            let message = format!("Agent `{}` filters the results of `{name}`, which clients run", agent.name);
+            let hint = "leave `functions` out: results of clients are not transformed".to_owned();
+            faults.push(fault(draft, reference.place, "unsupported_field", message, hint));
+        }
         if tools.contains_key(&key) || may_come(&agent.namespace, name) {
             continue;
         }
@@ -236,7 +217,7 @@ pub(super) fn check_tools(
                 continue;
             }
             (Some(_), false) => format!("for the builtin tool `{name}` write `type: builtin`"),
-            (None, true) => format!("builtin are {}", builtins.names()),
+            (None, true) => format!("the builtin tools are {}", builtins.names()),
             (None, false) => format!("add a Tool manifest with the name `{name}`"),
         };
         let message = format!(
@@ -248,7 +229,7 @@ pub(super) fn check_tools(
     faults
 }
 
-/// Looks the agent's parameters up, and says which have no value.
+/// Resolves the agent's parameters; those without a value are faults.
 pub(super) fn resolve_parameters(
     draft: &mut LocatedManifest<AgentDraft>,
     config_maps: &BTreeMap<(Namespace, String), ConfigMap>,

@@ -1,6 +1,6 @@
-//! The tables of fields, from which the API is described, and the readers of manifests have the same fields.
+//! Checks that the tables of fields, from which the API is described, and the readers of manifests agree.
 //!
-//! That a reader takes no field that is not in its table is checked in every test: `Fields::with_table` panics on it.
+//! That a reader reads no field that is missing in its table is checked in every test: `Fields::with_table` panics.
 
 use std::{path::Path, sync::Arc};
 
@@ -33,17 +33,41 @@ fn sample(schema: &Value) -> Value {
 }
 
 fn faults(kind: Document, spec: &Value) -> Vec<Fault> {
-    let document = json!({
+    faults_of(&json!({
         "apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": {"name": "x"}, "spec": spec,
-    });
+    }))
+}
+
+fn faults_of(document: &Value) -> Vec<Fault> {
     let builtins = Builtins::new(Arc::new(SystemClock));
-    ManifestDrafts::default().read(Path::new("x.yaml"), &Node::from(&document), &builtins)
+    ManifestDrafts::default().read(Path::new("x.yaml"), &Node::from(document), &builtins)
 }
 
 #[track_caller]
 fn check(kind: Document, spec: &Value) {
-    let unread: Vec<_> = faults(kind, spec).into_iter().filter(|fault| fault.code == "unknown_field").collect();
+    check_read(faults(kind, spec));
+}
+
+#[track_caller]
+fn check_read(faults: Vec<Fault>) {
+    let unread: Vec<_> = faults.into_iter().filter(|fault| fault.code == "unknown_field").collect();
     assert!(unread.is_empty(), "{unread:?}");
+}
+
+#[test]
+fn every_field_of_a_document_is_read() {
+    for (kind, other_fields) in [(Document::Memory, &["data", "immutable"][..]), (Document::ConfigMap, &["spec"])] {
+        let mut document = sample(&object_schema(spec::DOCUMENT, &[]));
+        document["apiVersion"] = json!(kind.api_version());
+        document["kind"] = json!(kind.as_str());
+        other_fields.iter().for_each(|field| drop(document.as_object_mut().unwrap().shift_remove(*field)));
+        check_read(faults_of(&document));
+        for field in other_fields {
+            let mut wrong = document.clone();
+            wrong[*field] = json!({});
+            assert!(faults_of(&wrong).iter().any(|fault| fault.code == "unknown_field"), "{field}");
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use bosun_core::{Namespace, QueryName};
 use bosun_engine::resource::{Manifest, ManifestBody, ResourceKey};
-use bosun_reading::{Fields, Node, Report, SourcePlace};
+use bosun_reading::{Fields, Node, Report, SourcePlace, spec};
 use serde_json::{Map, Value, json};
 
 use super::API_VERSION;
@@ -12,7 +12,7 @@ use super::API_VERSION;
 /// The kinds of documents.
 pub(super) use bosun_engine::resource::ResourceKind as Document;
 
-/// Those that a file may hold, and a client may store.
+/// The kinds that a file may contain and a client may store.
 const SERVED_KINDS: &[Document] = &[
     Document::Agent,
     Document::Model,
@@ -33,7 +33,7 @@ pub(super) struct LocatedManifest<T> {
 }
 
 impl<T> LocatedManifest<T> {
-    /// Something else about the same document.
+    /// Another value from the same document.
     pub(super) fn map<U>(&self, map: impl FnOnce(&T) -> U) -> LocatedManifest<U> {
         LocatedManifest { value: map(&self.value), file: self.file.clone(), place: self.place }
     }
@@ -44,9 +44,9 @@ pub(super) struct ManifestMetadata {
     pub(super) namespace: Namespace,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
-    /// Where the values of the annotations stand.
+    /// The places of the annotations' values.
     pub(super) annotation_places: BTreeMap<String, SourcePlace>,
-    /// Where the name stands.
+    /// The place of the name.
     pub(super) place: SourcePlace,
 }
 
@@ -59,9 +59,9 @@ impl ManifestMetadata {
 const SERVED: &str = "this version serves the kinds Agent, Model, Tool, Memory, Team, MCPServer and ConfigMap";
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
-/// Reads the head of a document and hands it with the document's fields to `read`.
+/// Reads the metadata of a document and passes it, with the document's fields, to `read`.
 pub(super) fn read(report: &Report, node: &Node, read: impl FnOnce(Document, ManifestMetadata, &Fields<'_>)) {
-    if let Some(mut fields) = report.fields(node, "the document")
+    if let Some(mut fields) = report.fields(node, "the document").map(|fields| fields.with_table(spec::DOCUMENT))
         && let Some(kind) = kind(&fields)
     {
         fields.rename(kind.as_str());
@@ -90,12 +90,12 @@ fn kind(fields: &Fields<'_>) -> Option<Document> {
     Some(found)
 }
 
-/// What to do in place of a kind that ARK or Kubernetes knows.
+/// The hint for a kind that ARK or Kubernetes has and this version does not read.
 fn instead_of(kind: &str) -> &'static str {
     match kind {
         "Secret" => "secrets are never read from manifests: put the value into the directory of secrets",
-        "Query" => "a query is asked for with `POST /v1/queries`",
-        "Namespace" => "a namespace is there as soon as something is in it; `POST /v1/namespaces` makes an empty one",
+        "Query" => "queries are created with `POST /v1/queries`",
+        "Namespace" => "a namespace exists as soon as it has a resource; `POST /v1/namespaces` creates an empty one",
         _ => SERVED,
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn of_manifest(manifest: &Manifest) -> Node {
     Node::from(&document)
 }
 
-/// The manifest that a document is.
+/// The manifest of a document.
 pub(super) fn to_manifest(kind: Document, metadata: &ManifestMetadata, document: &Node) -> Manifest {
     let content = match kind {
         Document::ConfigMap => document.at(&["data"]).map(|data| json!({"data": data.to_json()})),
@@ -135,10 +135,10 @@ pub(super) fn to_manifest(kind: Document, metadata: &ManifestMetadata, document:
 }
 
 fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<ManifestMetadata> {
-    let metadata = fields.required_fields("metadata", "write `metadata: {name: …}`")?;
+    let metadata = fields.required_fields("metadata", "write `metadata: {name: …}`")?.with_table(spec::METADATA);
     let name = metadata.required_text("name", "every document needs a name")?;
     fields.rename(&format!("{} `{}`", kind.as_str(), name.value));
-    // Kubernetes, and therefore ARK, spell all names the way we spell a query's.
+    // Kubernetes, and therefore ARK, uses the syntax of our query names for all names.
     if let Err(error) = name.value.parse::<QueryName>() {
         fields.fault(name.place, "bad_value", error.to_string(), "");
     }

@@ -11,8 +11,8 @@ use bosun_reading::{Fault, Faults, yaml::LARGEST_FILE};
 const WHAT_TO_PUT_THERE: &str = "put YAML files there that describe at least one Agent and the Model that it uses; \
     `examples/agents` of Bosun's source is a working set to copy";
 
-/// All `*.yaml` and `*.yml` files, sorted. What begins with a dot is passed over: editors and
-/// Kubernetes keep things of their own under such names.
+/// All `*.yaml` and `*.yml` files, sorted. Names that begin with a dot are skipped: editors and Kubernetes use them for
+/// files of their own.
 pub(super) fn find(directories: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -24,7 +24,7 @@ pub(super) fn find(directories: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Path
 
 fn walk(path: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>, faults: &mut Vec<Fault>) {
     match path.canonicalize() {
-        // A link may lead back to where it came from, and two arguments to the same place.
+        // Links may form a cycle, and two arguments may name the same directory.
         Ok(real) if seen.contains(&real) => return,
         Ok(real) => drop(seen.insert(real)),
         Err(error) => return faults.push(unreadable(path, &error)),
@@ -48,7 +48,7 @@ fn walk(path: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>, faul
 
 pub(super) fn read(file: &Path) -> Result<String, Faults> {
     let length = file.metadata().map_err(|error| unreadable(file, &error))?.len();
-    // `yaml::parse` says the same, but a file of gigabytes is better not read at all.
+    // `yaml::parse` checks this too, but a file of gigabytes must not be read first.
     if length > LARGEST_FILE as u64 {
         let message = format!("file has {length} bytes, more than the {LARGEST_FILE} that are read");
         return Err(Fault::of_file(file, "file_too_large", message).hint("split it into several files").into());
@@ -65,7 +65,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Fault {
     Fault::of_file(path, code, message).hint(hint)
 }
 
-/// There are directories, and nothing is in them.
+/// The directories exist and contain no manifest.
 pub(super) fn nothing_found(directories: &[PathBuf]) -> Faults {
     let names: Vec<_> = directories.iter().map(|directory| format!("`{}`", directory.display())).collect();
     let first = directories.first().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tools of type `http`: their templates, the settings and secrets that they send, and where.
+//! Tools of type `http`: their templates, the settings and secrets that they send, and the destinations of these.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,10 +25,10 @@ use crate::{
 /// Set to `"true"`, it lets a tool follow redirects. ARK's definition of a Tool has no field for it.
 const FOLLOW_REDIRECTS: &str = "bosun.dev/follow-redirects";
 
-/// Reports every fault of a tool's templates at its place. `parameters` is the schema that the manifest has.
+/// Reports every fault of a tool's templates at its place. `parameters` is the schema in the manifest.
 pub(super) fn check(fields: &Fields<'_>, request: &HttpRequest, parameters: Option<&Value>) {
     let Err(faults) = RequestTemplate::parse(request, parameters) else { return };
-    // An address that does not begin like one has its fault already.
+    // A URL that does not begin with http:// or https:// was reported when the block was read.
     let is_address = request.url.starts_with("http://") || request.url.starts_with("https://");
     for TemplateFault { field, code, message, hint } in faults {
         if is_address || field != TemplateField::Url {
@@ -65,8 +65,8 @@ pub(super) fn follows_redirects(metadata: &ManifestMetadata, fields: &Fields<'_>
     value == "true"
 }
 
-/// Replaces references to config maps by their texts, and says which lead nowhere. Like the parameters of a prompt they
-/// are looked up once, and a query keeps what it was submitted with.
+/// Replaces references to config maps by their values, and returns a message for each that does not resolve. Like the
+/// parameters of a prompt they are resolved once, and a query keeps the values it was submitted with.
 pub(super) fn resolve_settings(
     namespace: &Namespace,
     tool: &mut Tool,
@@ -110,8 +110,8 @@ pub(super) fn add_grants(tools: &[(Namespace, Tool)], grants: &mut Grants) {
     }
 }
 
-/// Everything that keeps a stored tool from being called, as far as that can be told before a call: an address that may
-/// not be called, and every secret that may not go there. What a name resolves to is checked then.
+/// Everything that keeps a stored tool from being called, as far as that is known before a call: an address that may not
+/// be called, and every secret that may not be sent there. What a name resolves to is checked at the call.
 pub(super) async fn check_destination(
     namespace: &Namespace,
     tool: &Tool,

@@ -1,10 +1,10 @@
-//! Everything that is described, by files and by clients.
+//! All manifests of a server: those in files, and those that clients have stored.
 //!
-//! The files are read when the server starts and whenever they are reloaded ([`Library::replace`]), and must be in order
-//! as they stand. What clients store is read by the same code whenever something changes, and a registry is built of both. A file
-//! wins over a stored manifest of the same name, and says that it does. A stored manifest may refer to
-//! what is not there (yet), as in a cluster, but sends a secret only where [`binding`](crate::secret::binding) says, and
-//! calls only what is [`Reachable`].
+//! The files are read when the server starts and whenever they are reloaded ([`Library::replace`]), and must be valid as
+//! a whole. Stored manifests are read by the same code whenever one changes, and a registry is built of both. A file takes
+//! precedence over a stored manifest of the same name, and is marked as hiding it. A stored manifest may refer to
+//! resources that do not exist (yet), as in a cluster, but sends a secret only to the destinations that
+//! [`binding`](crate::secret::binding) allows, and calls only what is [`Reachable`].
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bosun_core::{Binding, Namespace, Tool, tool::BindingKind};
 use bosun_engine::{
-    Registry,
+    Clock, Registry, Runner,
     registry::AgentTool,
     resource::{
         Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
@@ -33,27 +33,34 @@ use crate::{
     address::Reachable,
     mcp::{AnnouncedTool, McpHost},
     outbound::Pool,
-    runner::builtin::Builtins,
+    runner::{
+        builtin::Builtins,
+        functions::{FilteringRunner, JqProcesses},
+        nango::{NangoRunner, NangoSettings},
+    },
     secret::{Secrets, binding::Grants},
 };
 
-/// The manifests of a server, and what it takes to put them to use.
+/// The manifests of a server, and what is needed to build a registry of them.
 #[derive(Debug)]
 pub struct Library {
     files: ArcSwap<Files>,
     builtins: Arc<Builtins>,
     secrets: Arc<Secrets>,
-    /// Kept from one registry to the next, with all that is known of the servers at their other ends.
+    /// Shared by successive registries, with the health of the APIs behind them.
     connections: Arc<Connections>,
-    /// What connects to MCP servers; `None` in a build without it.
+    /// The MCP host; `None` in a build without the client of MCP.
     host: Option<Arc<dyn McpHost>>,
+    /// The runner of tools of Nango; `None` if the server has no settings for it.
+    nango: Option<Arc<NangoRunner>>,
+    filters: Arc<JqProcesses>,
 }
 
-/// What the files describe, and what follows from it. Swapped as a whole.
+/// The manifests in files, and the grants that follow from them. Swapped as a whole.
 #[derive(Debug)]
 pub struct Files {
     manifests: Manifests,
-    /// Where the files send secrets; what clients store may send them there, too.
+    /// The destinations to which the files send secrets; stored manifests may send them there too.
     grants: Arc<Grants>,
 }
 
@@ -72,11 +79,18 @@ impl Library {
     #[must_use]
     pub fn new(files: Manifests, secrets: Arc<Secrets>, reachable: Reachable, builtins: Arc<Builtins>) -> Self {
         let connections = Arc::new(Connections::new(Arc::new(Pool::new(reachable))));
-        Self { files: ArcSwap::from_pointee(Files::new(files)), builtins, secrets, connections, host: None }
+        Self {
+            files: ArcSwap::from_pointee(Files::new(files)),
+            builtins,
+            secrets,
+            connections,
+            host: None,
+            nango: None,
+            filters: Arc::default(),
+        }
     }
 
-    /// Replaces everything that files describe, and returns what they described before. It is in effect from the next
-    /// registry on.
+    /// Replaces the manifests in files, and returns the previous ones. The change takes effect with the next registry.
     pub fn replace(&self, files: Manifests) -> Arc<Files> {
         self.files.swap(Arc::new(Files::new(files)))
     }
@@ -90,6 +104,14 @@ impl Library {
     #[must_use]
     pub fn pool(&self) -> &Arc<Pool> {
         &self.connections.pool
+    }
+
+    /// Sets where Nango is.
+    #[must_use]
+    pub fn with_nango(mut self, settings: NangoSettings, clock: Arc<dyn Clock>) -> Self {
+        let (secrets, pool) = (Arc::clone(&self.secrets), Arc::clone(&self.connections.pool));
+        self.nango = Some(Arc::new(NangoRunner::new(settings, secrets, pool, clock)));
+        self
     }
 
     /// Sets what connects to MCP servers.
@@ -139,8 +161,8 @@ impl Assemble for Library {
 }
 
 impl Library {
-    /// Puts what clients have stored, and what MCP servers have announced, beside what files describe. `namespace` is the
-    /// only one that is assembled, if any is.
+    /// Adds the stored manifests and the announced tools to the manifests of the files. With `namespace`, only that one
+    /// is assembled.
     fn assemble_with(
         &self,
         mut all: Manifests,
@@ -175,22 +197,35 @@ impl Library {
         let servers = std::mem::take(&mut all.mcp_servers);
         let Some(host) = &self.host else {
             all.resources.iter_mut().for_each(lacks_mcp);
-            return all.build_with(&self.secrets, Arc::clone(&self.builtins), grants, &self.connections);
+            return self.build(all, grants);
         };
         host.configure(namespace, servers);
         let mut declared: HashSet<_> =
             all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
         for announced in host.announced(namespace) {
-            // A tool that is described wins over one that is announced.
+            // A tool in a manifest takes precedence over an announced one.
             if !declared.insert((announced.namespace.clone(), announced.tool.name.clone())) {
                 continue;
             }
             all.resources.push(describe_announced(&announced));
             all.tools.push((announced.namespace, announced.tool));
         }
-        let mut registry = all.build_with(&self.secrets, Arc::clone(&self.builtins), grants, &self.connections);
-        registry.set_runner(BindingKind::Mcp, host.runner());
+        let mut registry = self.build(all, grants);
+        registry.set_runner(BindingKind::Mcp, FilteringRunner::around(host.runner(), &self.filters));
         registry.set_tool_servers(host.tool_servers());
+        registry
+    }
+
+    /// The registry of these manifests, with the runners that need no server of their own.
+    fn build(&self, mut all: Manifests, grants: &Arc<Grants>) -> Registry {
+        let settings = self.nango.as_ref().map(|nango| nango.settings());
+        all.resources.iter_mut().for_each(|resource| note_nango(resource, settings));
+        let builtins = Arc::clone(&self.builtins);
+        let mut registry = all.build_with(&self.secrets, builtins, grants, &self.connections, &self.filters);
+        if let Some(nango) = &self.nango {
+            let runner = FilteringRunner::around(Arc::clone(nango) as Arc<dyn Runner>, &self.filters);
+            registry.set_runner(BindingKind::Nango, runner);
+        }
         registry
     }
 }
@@ -205,7 +240,7 @@ impl ManifestDrafts {
         self.mcp_servers.extend(other.mcp_servers);
     }
 
-    /// Puts what clients have stored beside what files describe; what a reference does not find stays out.
+    /// Adds the stored manifests to those of the files; what a reference does not resolve to is left out.
     fn add_to(self, all: &mut Manifests, builtins: &Builtins) {
         all.models.extend(self.models.into_iter().map(|located| located.value.model));
         all.memories.extend(self.memories.into_iter().map(|located| located.value));
@@ -214,14 +249,14 @@ impl ManifestDrafts {
         let config_maps: BTreeMap<_, _> =
             all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
         for mut draft in self.tools {
-            // A setting without a value is told when the tool is called.
+            // A setting without a value is reported when the tool is called.
             tool::resolve_settings(&mut draft, &config_maps);
             all.tools.push((draft.value.namespace, draft.value.tool));
         }
         let mut declared: HashSet<_> =
             all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
         for mut draft in self.agents {
-            // A parameter without a value is told when the agent is asked something, and by its availability.
+            // A parameter without a value is reported when the agent is queried, and by its availability.
             agent::resolve_parameters(&mut draft, &config_maps);
             let agent = draft.value.agent;
             for used in agent.tools.iter().map(AgentTool::tool) {
@@ -247,7 +282,7 @@ fn resource(stored: &StoredResource, faults: Vec<Fault>) -> Resource {
     }
 }
 
-/// What the client should know about what it has sent.
+/// The warnings for the client that sent the manifest.
 fn warnings(report: &Report) -> Vec<String> {
     let mut warnings: Vec<_> = report.take_warnings().into_iter().map(|warning| warning.message).collect();
     match report.warnings_omitted() {
@@ -257,12 +292,12 @@ fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
-/// What a client sent has no lines and columns; the message says where.
+/// A manifest that a client sent has no lines and columns; the message names the field.
 fn to_manifest_fault(fault: Fault) -> ManifestFault {
     ManifestFault { code: fault.code, message: fault.message, hint: fault.hint }
 }
 
-/// Says of what needs an MCP client that this build has none.
+/// Marks a resource that needs the client of MCP as not served by this build.
 fn lacks_mcp(resource: &mut Resource) {
     let spec = &resource.manifest.description.spec;
     let needs_it = match resource.manifest.key.kind {
@@ -273,6 +308,24 @@ fn lacks_mcp(resource: &mut Resource) {
     if needs_it {
         resource.not_served = Some("this build does not connect to MCP servers: it lacks the feature `mcp`".to_owned());
     }
+}
+
+/// Marks a tool of Nango that a query without an end user cannot use, and says how to connect it.
+fn note_nango(resource: &mut Resource, settings: Option<&NangoSettings>) {
+    let spec = &resource.manifest.description.spec;
+    let is_nango = spec.get("type").and_then(Value::as_str) == Some(BindingKind::Nango.as_str());
+    if resource.manifest.key.kind != ResourceKind::Tool || !is_nango {
+        return;
+    }
+    let provider = spec.get("nango").and_then(|nango| nango.get("provider")?.as_str()).unwrap_or_default();
+    resource.not_served = match settings {
+        None => Some("this server has no settings for Nango: set `url` in `[nango]`".to_owned()),
+        Some(settings) if settings.connections.contains_key(provider) => None,
+        Some(_) => Some(format!(
+            "`{provider}` is not connected for queries without an end user: add its connection to `[nango.connections]`; \
+             end users use their own"
+        )),
+    };
 }
 
 /// A tool of an MCP server as the manifest that would declare it, with the label that ARK gives it.

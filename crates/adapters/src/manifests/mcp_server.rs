@@ -1,7 +1,7 @@
 //! MCP servers: where they are or how they are started, and how far they are trusted.
 //!
 //! `address`, `transport`, `headers`, `timeout` and `pollInterval` are ARK's. Ours are `transport: stdio`, `pin`,
-//! `trustHints` and the form of `authorization`. A program is started only if a file says so: a manifest that a client
+//! `trustHints`, `sessions`, `elicitation` and the form of `authorization`. A program is started only if a file says so: a manifest that a client
 //! has stored would otherwise run commands on the server.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use bosun_core::{
     Namespace,
     machine::failure_code,
-    tool::{NamedValue, ValueSource},
+    tool::{Confirm, NamedValue, ValueSource},
 };
 use bosun_engine::resource::ManifestFault;
 use bosun_reading::{Data, Fields, named_values, spec, value_source};
@@ -41,7 +41,7 @@ pub const NO_SSE: &str = "the transport HTTP+SSE was replaced in MCP 2025-03-26:
 /// The names under which manifests may ask for the browser flow.
 const BROWSER_FLOW: &[&str] = &["authorizationCode", "oauth", "oauth2", "dynamicClientRegistration"];
 
-/// The longest silence of a call where the manifest says nothing, as in ARK.
+/// The default timeout of a call without progress, as in ARK.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -58,8 +58,21 @@ pub struct McpServerManifest {
     pub pin: PinPolicy,
     /// Whether the hints of the server (`readOnlyHint`, `idempotentHint`) decide what may be repeated.
     pub trust_hints: bool,
+    /// Whether calls of its tools wait for approval; the agent's policy where `None`.
+    pub confirm: Option<Confirm>,
+    pub sharing: SessionSharing,
+    pub elicitation: ElicitationPolicy,
     /// Where its secrets may be sent, and what it may call.
     pub reach: SecretReach,
+}
+
+/// Which callers share a session with the server, and with it whatever state the server keeps for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionSharing {
+    /// All callers of the namespace, unless a header depends on the query.
+    Shared,
+    /// Each actor has its own.
+    PerActor,
 }
 
 /// How to reach an MCP server.
@@ -75,8 +88,26 @@ pub enum McpTransport {
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpEndpoint {
     pub address: SecretSource,
-    pub headers: Vec<(String, SecretSource)>,
+    pub headers: Vec<(String, McpHeader)>,
     pub authorization: Option<McpAuthorization>,
+}
+
+/// What is answered when the server asks for a user's input in the middle of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElicitationPolicy {
+    /// That it is not supported.
+    Refuse,
+    /// The default values of the form, if they fill it. The operator takes responsibility for what they confirm.
+    Defaults,
+}
+
+/// The value of a header.
+#[derive(Clone, Debug, PartialEq)]
+pub enum McpHeader {
+    /// Written in the manifest, or a secret: the same in all sessions.
+    Fixed(SecretSource),
+    /// A parameter of the query that makes the call. The session that lists the tools does not send the header.
+    QueryParameter(String),
 }
 
 /// The value of the header `authorization`.
@@ -117,7 +148,7 @@ pub enum PinPolicy {
 }
 
 impl McpServerManifest {
-    /// Holds the secrets of a server that a client has stored to where the files send them.
+    /// Binds the secrets of a stored server to the destinations to which the files send them.
     pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
         self.reach = SecretReach::Stored { grants: Arc::clone(grants), own: None };
     }
@@ -127,8 +158,11 @@ impl McpServerManifest {
         let McpTransport::Http(endpoint) = &self.transport else { return Vec::new().into_iter() };
         let mut sent = Vec::new();
         if let Some(url) = endpoint.literal_url() {
-            let headers = endpoint.headers.iter();
-            sent.extend(headers.map(|(name, source)| (name.as_str(), HostPart::Header, source, url.clone())));
+            for (name, value) in &endpoint.headers {
+                if let McpHeader::Fixed(source) = value {
+                    sent.push((name.as_str(), HostPart::Header, source, url.clone()));
+                }
+            }
             if let Some(McpAuthorization::Bearer(source)) = &endpoint.authorization {
                 sent.push(("authorization", HostPart::Header, source, url));
             }
@@ -195,7 +229,7 @@ pub(super) fn add_grants(servers: &[McpServerManifest], grants: &mut Grants) {
     }
 }
 
-/// A server, and that it refers to nothing.
+/// A server; it has no references.
 #[derive(Debug)]
 pub(super) struct McpServerDraft {
     pub(super) server: McpServerManifest,
@@ -206,6 +240,17 @@ impl McpServerDraft {
         let (namespace, name) = (self.server.namespace.clone(), self.server.name.clone());
         Referrer { kind: Document::McpServer, namespace, name, references: Vec::new() }
     }
+}
+
+/// `confirm`: whether calls wait for approval.
+fn confirm(spec: &Fields<'_>) -> Option<Confirm> {
+    let written = spec.text("confirm")?;
+    let confirm = Confirm::parse(written.value);
+    if confirm.is_none() {
+        let message = format!("there is no policy of approval `{}`", written.value);
+        spec.fault(written.place, "bad_value", message, "policies are `never`, `always` and `auto`");
+    }
+    confirm
 }
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<McpServerDraft>> {
@@ -230,10 +275,25 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
     let pin = pin(&spec, is_local);
     let trust_hints = spec.bool("trustHints").unwrap_or_default();
+    let confirm = confirm(&spec);
+    let sharing = sharing(&spec);
+    let elicitation = elicitation(&spec);
     spec.finish();
     let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
     let (transport, reach) = (transport?, SecretReach::File);
-    let server = McpServerManifest { namespace, name, transport, timeout, poll_interval, pin, trust_hints, reach };
+    let server = McpServerManifest {
+        namespace,
+        name,
+        transport,
+        timeout,
+        poll_interval,
+        pin,
+        trust_hints,
+        confirm,
+        sharing,
+        elicitation,
+        reach,
+    };
     Some(metadata.located(fields, McpServerDraft { server }))
 }
 
@@ -252,18 +312,51 @@ fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {
     }
 }
 
+fn sharing(spec: &Fields<'_>) -> SessionSharing {
+    let Some(text) = spec.text("sessions") else { return SessionSharing::Shared };
+    match text.value {
+        "shared" => SessionSharing::Shared,
+        "per-actor" => SessionSharing::PerActor,
+        other => {
+            let message = format!("sessions cannot be `{other}`");
+            spec.fault(text.place, "bad_value", message, "`sessions` is `shared` or `per-actor`");
+            SessionSharing::Shared
+        }
+    }
+}
+
+fn elicitation(spec: &Fields<'_>) -> ElicitationPolicy {
+    let Some(text) = spec.text("elicitation") else { return ElicitationPolicy::Refuse };
+    match text.value {
+        "refuse" => ElicitationPolicy::Refuse,
+        "defaults" => ElicitationPolicy::Defaults,
+        other => {
+            let message = format!("there is no answer `{other}` to a server that asks for a user's input");
+            spec.fault(text.place, "bad_value", message, "`elicitation` is `refuse` or `defaults`");
+            ElicitationPolicy::Refuse
+        }
+    }
+}
+
 fn http(spec: &Fields<'_>) -> Option<McpTransport> {
     spec.unserved(&["stdio"], "it belongs to `transport: stdio`");
     let address = address(spec);
     let mut headers = Vec::new();
-    for (name, source) in secret_values(spec, "headers") {
+    for NamedValue { name, value } in named_values(spec, "headers") {
+        let value = match value {
+            ValueSource::QueryParameterRef { name } => McpHeader::QueryParameter(name),
+            fixed => match secret_source(spec, "headers", fixed) {
+                Some(source) => McpHeader::Fixed(source),
+                None => continue,
+            },
+        };
         let lower = name.to_ascii_lowercase();
         let problem = if hyper::header::HeaderName::try_from(&lower).is_err() {
             "is not the name of a header"
         } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
             "is a header that belongs to the connection"
         } else {
-            headers.push((lower, source));
+            headers.push((lower, value));
             continue;
         };
         spec.fault_of("headers", "bad_value", format!("`{name}` {problem}"), "leave it out");
@@ -333,7 +426,7 @@ fn authorization(spec: &Fields<'_>) -> Option<McpAuthorization> {
         (None, None) => {
             let is_said = |name: &&str| fields.has(name);
             if !["bearer", "clientCredentials"].iter().chain(BROWSER_FLOW).any(is_said) {
-                spec.fault_of("authorization", "bad_value", "`authorization` says nothing", HINT);
+                spec.fault_of("authorization", "bad_value", "`authorization` is empty", HINT);
             }
             None
         }
@@ -362,7 +455,7 @@ fn stdio(spec: &Fields<'_>) -> Option<McpTransport> {
     Some(McpTransport::Stdio(McpCommand { command, args, env, cwd }))
 }
 
-/// Named values that are texts or secrets; nothing else is known when they are needed.
+/// Named values, each a literal or a secret: there is no query whose parameters they could refer to.
 fn secret_values(fields: &Fields<'_>, list: &str) -> Vec<(String, SecretSource)> {
     let values = named_values(fields, list).into_iter();
     let read = |NamedValue { name, value }| secret_source(fields, list, value).map(|source| (name, source));
@@ -375,7 +468,8 @@ fn secret_source(fields: &Fields<'_>, field: &str, source: ValueSource) -> Optio
         ValueSource::SecretKeyRef(reference) => Some(SecretSource::Reference(reference)),
         ValueSource::ConfigMapKeyRef(_) | ValueSource::QueryParameterRef { .. } => {
             let message = format!("{} is a reference that an MCP server cannot have", fields.called_field(field));
-            fields.fault_of(field, "unsupported_field", message, "write `value`, or `valueFrom: {secretKeyRef: …}`");
+            let hint = "write `value`, or `valueFrom: {secretKeyRef: …}`; a header may also have a `queryParameterRef`";
+            fields.fault_of(field, "unsupported_field", message, hint);
             None
         }
     }

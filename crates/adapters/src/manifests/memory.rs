@@ -1,4 +1,4 @@
-//! Memories: where conversations are kept, and how much of one a query is shown.
+//! Memories: where conversations are kept, and the window of one that a query sees.
 //!
 //! ARK's Memory is the address of a service. Here it is part of the server, so there is no address, and
 //! its fields are those that ARK's clients look for: `type` and `maxMessages`.

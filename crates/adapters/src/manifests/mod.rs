@@ -1,15 +1,15 @@
 //! Agents, models, tools and the rest of ARK's kinds, in ARK's words: as YAML files, or sent by clients.
 //!
-//! [`load`] reads whole directories and either understands all of it or says everything that is
-//! wrong, each fault with its file, line and column. An unknown field is a fault: to ignore
-//! one would be to run something else than what was written. Secrets are not read here, only named.
-//! What clients store is read by the same code, through a [`Library`]; there, unknown fields are warned
-//! about and references may lead nowhere yet.
+//! [`load`] reads whole directories and either accepts all of it or reports every fault, each with its file, line and
+//! column. An unknown field is a fault: ignoring it would run something other than what was written. Secrets are not
+//! read here, only named. Manifests that clients store are read by the same code, through a [`Library`]; there, unknown
+//! fields are warnings and references may be unresolved.
 //!
-//! Limits of an agent are annotations (`bosun.dev/query-timeout: 2m`), since ARK's own definition of
-//! an Agent refuses fields that it does not know, and the same files should serve both.
+//! Limits of an agent are annotations (`bosun.dev/query-timeout: 2m`), since ARK's own definition of an Agent refuses
+//! fields that it does not know, and the same files should work with both.
 
 mod agent;
+mod agent_tool;
 mod config_map;
 mod document;
 mod files;
@@ -49,13 +49,20 @@ use self::{
 };
 use crate::{
     model::{remote::Connections, scripted::Script},
-    runner::{builtin::Builtins, http::HttpRunner},
+    runner::{
+        builtin::Builtins,
+        functions::{FilteringRunner, JqProcesses},
+        http::HttpRunner,
+    },
     secret::{Secrets, binding::Grants},
 };
 
 pub use config_map::ConfigMap;
 pub use library::{Files, Library};
-pub use mcp_server::{McpAuthorization, McpCommand, McpEndpoint, McpServerManifest, McpTransport, NO_SSE, PinPolicy};
+pub use mcp_server::{
+    ElicitationPolicy, McpAuthorization, McpCommand, McpEndpoint, McpHeader, McpServerManifest, McpTransport, NO_SSE,
+    PinPolicy, SessionSharing,
+};
 pub use model::{ModelManifest, ModelProvider};
 
 /// The version of ARK's definitions that is read.
@@ -83,13 +90,13 @@ pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, F
     review(directories, builtins).0
 }
 
-/// The files that [`load`] reads, scripts of models beside them included.
+/// The files that [`load`] reads, including the scripts of models next to them.
 #[must_use]
 pub fn find(directories: &[PathBuf]) -> Vec<PathBuf> {
     files::find(directories, &mut Vec::new())
 }
 
-/// The same with the tools of a collection, which agents of the default namespace may name. A tool that a manifest
+/// Like [`load`], with the tools of a collection, which agents of the default namespace may name. A tool that a manifest
 /// declares takes precedence over one of the collection.
 ///
 /// # Errors
@@ -102,8 +109,8 @@ pub fn load_with(
     review_with(directories, builtins, collection).0
 }
 
-/// The same without a collection, and beside it, whether or not anything is wrong, what is in order and has no effect in
-/// this version.
+/// Like [`load`], and also returns, whether or not there are faults, a note for each valid document that has no effect
+/// in this version.
 pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests, Faults>, Vec<Fault>) {
     review_with(directories, builtins, Vec::new())
 }
@@ -121,7 +128,7 @@ fn review_with(
             Err(found) => faults.extend(found),
         }
     }
-    // A script may lie next to the manifest that names it, and is no manifest.
+    // A script may be in the same directory as the manifest that names it, but is not a manifest.
     let scripts: HashSet<_> = parsed
         .iter()
         .flat_map(|(file, documents)| documents.iter().filter_map(|document| model::named_script(file, document)))
@@ -130,7 +137,7 @@ fn review_with(
     let is_script = |file: &Path| file.canonicalize().is_ok_and(|path| scripts.contains(&path));
     faults.retain(|fault| !is_script(&fault.file));
     parsed.retain(|(file, _)| !is_script(file));
-    if faults.is_empty() && parsed.iter().all(|(_, documents)| documents.is_empty()) {
+    if !directories.is_empty() && faults.is_empty() && parsed.iter().all(|(_, documents)| documents.is_empty()) {
         return (Err(files::nothing_found(directories)), Vec::new());
     }
 
@@ -151,7 +158,7 @@ pub struct CollectedTool {
     pub origin: ResourceOrigin,
 }
 
-/// What was read so far; references are not followed yet.
+/// The documents read so far; references are not resolved yet.
 #[derive(Debug, Default)]
 struct ManifestDrafts {
     agents: Vec<LocatedManifest<AgentDraft>>,
@@ -160,7 +167,7 @@ struct ManifestDrafts {
     memories: Vec<LocatedManifest<DescribedMemory>>,
     config_maps: Vec<LocatedManifest<ConfigMap>>,
     mcp_servers: Vec<LocatedManifest<McpServerDraft>>,
-    /// Teams, which are only what they refer to.
+    /// Teams, of which only the references are kept.
     referrers: Vec<LocatedManifest<Referrer>>,
     resources: Vec<LocatedManifest<Resource>>,
     collection: Vec<CollectedTool>,
@@ -171,7 +178,7 @@ struct ManifestDrafts {
 }
 
 impl ManifestDrafts {
-    /// Reads one document of a file and gives back what is wrong with it.
+    /// Reads one document of a file and returns its faults.
     fn read(&mut self, file: &Path, node: &Node, builtins: &Builtins) -> Vec<Fault> {
         let report = Report::of_file(file, Syntax::Yaml);
         self.read_document(&report, node, builtins);
@@ -212,7 +219,7 @@ impl ManifestDrafts {
         }
     }
 
-    /// Follows the references between the documents.
+    /// Resolves the references between the documents.
     fn resolve(self, builtins: &Builtins, mut faults: Vec<Fault>) -> Result<Manifests, Faults> {
         let Self {
             agents,
@@ -264,7 +271,7 @@ impl ManifestDrafts {
         faults.extend(model::check_fallbacks(&models, is_faulty));
         let models: Vec<_> = models.into_iter().map(|located| located.value.model).collect();
         let mcp_servers: Vec<_> = mcp_servers.into_iter().map(|located| located.value.server).collect();
-        // What a server announces is known when it runs.
+        // The tools of a server are known only once it is connected.
         let is_announced = |namespace: &Namespace, tool: &str| {
             let mut servers = mcp_servers.iter().filter(|server| server.namespace == *namespace);
             servers.any(|server| is_tool_of(&server.name, tool))
@@ -300,7 +307,7 @@ impl ManifestDrafts {
     }
 }
 
-/// That a resource has no effect, if it has none.
+/// The note for a resource that has no effect in this version.
 fn note(resource: &LocatedManifest<Resource>) -> Option<Fault> {
     let message = resource.value.not_served.clone()?;
     let fault = Fault::of_file(&resource.file, "not_served", message).at(resource.place);
@@ -308,13 +315,13 @@ fn note(resource: &LocatedManifest<Resource>) -> Option<Fault> {
 }
 
 impl Manifests {
-    /// What the engine reaches for: agents and tools as they are, models ready to be asked.
+    /// The engine's registry: agents and tools as described, models ready to be called.
     #[must_use]
     pub fn build(self, secrets: &Arc<Secrets>, builtins: Arc<Builtins>) -> Registry {
-        self.build_with(secrets, builtins, &Arc::default(), &Arc::default())
+        self.build_with(secrets, builtins, &Arc::default(), &Arc::default(), &Arc::default())
     }
 
-    /// What they describe in one namespace.
+    /// The manifests of one namespace.
     fn of_namespace(&self, namespace: &Namespace) -> Self {
         fn of<T: Clone>(all: &[T], is_in_it: impl Fn(&T) -> bool) -> Vec<T> {
             all.iter().filter(|one| is_in_it(one)).cloned().collect()
@@ -336,6 +343,7 @@ impl Manifests {
         builtins: Arc<Builtins>,
         grants: &Arc<Grants>,
         connections: &Arc<Connections>,
+        filters: &Arc<JqProcesses>,
     ) -> Registry {
         let mut registry = Registry::default();
         for agent in self.agents {
@@ -356,14 +364,14 @@ impl Manifests {
         for tool in builtins.tools() {
             registry.add_builtin_tool(library::describe(&tool, ResourceOrigin::Builtin));
         }
-        registry.set_runner(BindingKind::Builtin, builtins);
         let http = HttpRunner::new(Arc::clone(secrets), Arc::clone(grants), Arc::clone(&connections.pool));
-        registry.set_runner(BindingKind::Http, Arc::new(http));
+        registry.set_runner(BindingKind::Builtin, FilteringRunner::around(builtins, filters));
+        registry.set_runner(BindingKind::Http, FilteringRunner::around(Arc::new(http), filters));
         registry
     }
 }
 
-/// The documents with a name of their own; a second one of the same name is a fault.
+/// The documents with unique names; a second one of the same name is a fault.
 fn unique<T>(
     documents: Vec<LocatedManifest<T>>,
     kind: Document,

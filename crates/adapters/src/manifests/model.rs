@@ -1,8 +1,8 @@
-//! Models: who answers, and with which settings.
+//! Models: their providers and settings.
 //!
-//! Both of ARK's spellings are read: `type: openai`, and the newer `provider: openai` with
-//! `type: completions`. Time limits are annotations (`bosun.dev/idle-timeout: 1m`), as those of agents
-//! are; `spec.fallback` is ours alone, since nothing of ARK's says it.
+//! Both of ARK's spellings are read: `type: openai`, and the newer `provider: openai` with `type: completions`. Time
+//! limits are annotations (`bosun.dev/idle-timeout: 1m`), as those of agents are; `spec.fallback` is our own, since ARK
+//! has no such field.
 
 use std::{
     collections::HashMap,
@@ -33,27 +33,27 @@ use crate::{
 };
 
 const PROVIDERS: &str = "this version serves the providers `openai`, `azure`, `anthropic` and `scripted`";
-/// What the annotations that are ours begin with.
+/// The prefix of our own annotations.
 const OWN_ANNOTATIONS: &str = "bosun.dev/";
 
-/// A model as it is described.
+/// A model as its manifest describes it.
 #[derive(Clone, Debug)]
 pub struct ModelManifest {
     pub namespace: Namespace,
     pub name: String,
     pub provider: ModelProvider,
-    /// Models of the same namespace that are asked, in this order, while this one is out of reach.
+    /// Models of the same namespace that are called, in this order, while this one is unavailable.
     pub fallback: Vec<String>,
 }
 
 impl ModelManifest {
-    /// Holds the secrets of a model that a client has stored to where the files send them.
+    /// Binds the secrets of a stored model to the destinations to which the files send them.
     pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
         let (config, own) = match &mut self.provider {
             ModelProvider::OpenAi(config, ChatCompletions { host: Host::OpenAi, .. }) => {
                 (config, Some(openai::BASE_URL))
             }
-            // Everybody's own resource has its own name.
+            // Every Azure resource has a host name of its own.
             ModelProvider::OpenAi(config, ChatCompletions { host: Host::Azure, .. }) => (config, None),
             ModelProvider::Anthropic(config, _) => (config, Some(anthropic::BASE_URL)),
             ModelProvider::Scripted(_) => return,
@@ -61,10 +61,9 @@ impl ModelManifest {
         config.reach = SecretReach::Stored { grants: Arc::clone(grants), own };
     }
 
-    /// Everything that keeps this model from being called, as far as that can be told before a call: an address that
-    /// may not be called, and every secret that may not go there. Where a name leads to is looked at then, and so is
-    /// an address that is a secret itself: what storing a model is answered with must not depend on what a secret
-    /// holds.
+    /// Everything that keeps this model from being called, as far as that is known before a call: an address that may
+    /// not be called, and every secret that may not be sent there. What a name resolves to is checked at the call, and so
+    /// is an address that is itself a secret: the answer to storing a model must not depend on the value of a secret.
     pub(super) async fn check_destination(&self, secrets: &Secrets, connections: &Connections) -> Vec<ManifestFault> {
         let Some(config) = self.provider.config() else { return Vec::new() };
         let url = config.literal_url();
@@ -102,7 +101,7 @@ pub(super) fn add_grants(models: &[ModelManifest], grants: &mut Grants) {
     }
 }
 
-/// Who answers for a model.
+/// The API behind a model.
 #[derive(Clone, Debug)]
 pub enum ModelProvider {
     /// `openai` and `azure`.
@@ -112,7 +111,7 @@ pub enum ModelProvider {
 }
 
 impl ModelProvider {
-    /// How it is reached, if it is somewhere else.
+    /// The settings of its API; `None` for a scripted model.
     pub(super) fn config(&self) -> Option<&RemoteConfig> {
         match self {
             Self::OpenAi(config, _) | Self::Anthropic(config, _) => Some(config),
@@ -163,7 +162,7 @@ pub(super) fn read(
     let config = config.map(|config| config.with_table(spec::MODEL_CONFIG));
     let fallback = fallback(&metadata.name, &spec);
     if kind.is_none() {
-        // Every provider reads it: it is not what is wrong.
+        // Every provider reads it, so it must not be reported as unknown.
         spec.get("model");
     }
     let provider = kind.zip(config).and_then(|(kind, config)| {
@@ -174,7 +173,11 @@ pub(super) fn read(
         config.finish();
         provider
     });
-    spec.unserved(&["pollInterval"], "models are not probed; leave it out");
+    // Files of ARK's users have it, and it changes nothing that a query could notice.
+    if spec.get("pollInterval").is_some() {
+        let message = format!("`pollInterval` of Model `{}` has no effect: models are not probed", metadata.name);
+        spec.report().warn(&spec.path_of("pollInterval"), "field_ignored", message);
+    }
     spec.finish();
     let (fallback, places) = fallback.into_iter().map(|text| (text.value.to_owned(), text.place)).unzip();
     let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
@@ -206,7 +209,7 @@ fn kind(spec: &Fields<'_>) -> Option<ModelKind> {
     served
 }
 
-/// What to use in place of a provider that ARK or its users know.
+/// The hint for a provider that ARK or its users know and this version does not serve.
 fn instead_of(provider: &str) -> &'static str {
     match provider {
         "gemini" | "google" => {
@@ -265,7 +268,7 @@ fn provider(
             Some(ModelProvider::Anthropic(Box::new(config), MessagesApi { cache }))
         }
         ModelKind::Scripted => {
-            // The name at an API means nothing to a script, but every other Model has one.
+            // A script has no use for the name of the model at an API, but every other Model has one.
             value::optional(spec, "model");
             let settings = config.required_fields("scripted", "write `scripted: {file: …}`");
             settings
@@ -293,7 +296,7 @@ fn base_url(settings: &Fields<'_>, hint: &str) -> Option<SecretSource> {
     base_url.map(|value| value.source)
 }
 
-/// What the settings of every API have.
+/// The settings that all APIs have in common.
 struct Common {
     api_key: Option<SecretSource>,
     headers: Vec<(String, SecretSource)>,
@@ -325,7 +328,7 @@ impl Common {
 }
 
 fn settings_of(settings: &Fields<'_>, own_properties: &[&str]) -> Common {
-    // Servers next door have no keys.
+    // Local servers need no key.
     let api_key = value::optional(settings, "apiKey").map(|value| value.source);
     let headers = headers(settings);
     let (properties, stream) = properties(settings, own_properties);
@@ -355,7 +358,7 @@ fn headers(settings: &Fields<'_>) -> Vec<(String, SecretSource)> {
     headers
 }
 
-/// Further parameters of a request, and whether to stream, which stands among them.
+/// Further request parameters, and whether to stream, which is one of them in a manifest.
 fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, SecretSource)>, bool) {
     let (mut properties, mut stream) = (Vec::new(), true);
     let Some(fields) = settings.fields("properties") else { return (properties, stream) };
@@ -367,7 +370,7 @@ fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, SecretSource
             match value.literal() {
                 Some("true") => {}
                 Some("false") => stream = false,
-                _ => settings.fault(value.place, "bad_value", "`stream` is `\"true\"` or `\"false\"`", ""),
+                _ => settings.fault(value.place, "bad_value", "`stream` must be `\"true\"` or `\"false\"`", ""),
             }
         } else if own.contains(&name) {
             let message = format!("`{name}` cannot be set as a property");
@@ -380,7 +383,7 @@ fn properties(settings: &Fields<'_>, own: &[&str]) -> (Vec<(String, SecretSource
 }
 
 fn timeouts(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Timeouts {
-    const KNOWN: &str = "known are `first-byte-timeout`, `idle-timeout` and `total-timeout`";
+    const KNOWN: &str = "write `first-byte-timeout`, `idle-timeout` or `total-timeout`";
     let mut timeouts = Timeouts::default();
     for (annotation, value) in &metadata.annotations {
         let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS) else { continue };
@@ -390,7 +393,7 @@ fn timeouts(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Timeouts {
             "idle-timeout" => &mut timeouts.idle,
             "total-timeout" => &mut timeouts.total,
             _ => {
-                let message = format!("annotation `{annotation}` means nothing here");
+                let message = format!("annotation `{annotation}` is not recognized");
                 fields.fault(place, "unknown_field", message, KNOWN);
                 continue;
             }
@@ -469,8 +472,7 @@ pub(super) fn named_script(manifest: &Path, document: &Node) -> Option<PathBuf> 
     }
 }
 
-/// Every model that another one falls back on must exist in its namespace, and none may lead back to
-/// itself.
+/// Every fallback must exist in the namespace of its model, and fallbacks must not form a cycle.
 pub(super) fn check_fallbacks(
     drafts: &[LocatedManifest<ModelDraft>],
     is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
@@ -506,7 +508,7 @@ pub(super) fn check_fallbacks(
     faults
 }
 
-/// `model`, and then everything that it falls back on, in the order in which it is asked; each once.
+/// `model`, then its transitive fallbacks, each once, in the order in which they are called.
 fn reach<'a>(
     model: &'a ModelManifest,
     find: &impl Fn(&str) -> Option<&'a ModelManifest>,
@@ -521,7 +523,7 @@ fn reach<'a>(
     }
 }
 
-/// The models, ready to be asked; those that fall back on others with these behind them.
+/// The models, ready to be called, each with its fallbacks.
 pub(super) fn build(
     manifests: &[ModelManifest],
     secrets: &Arc<Secrets>,

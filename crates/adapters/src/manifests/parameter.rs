@@ -20,7 +20,7 @@ use bosun_reading::{Fields, SourcePlace, Text, spec, value_source};
 
 use super::config_map::ConfigMap;
 
-/// A parameter whose value may stand elsewhere.
+/// A parameter whose value may be a reference.
 #[derive(Clone, Debug)]
 pub(super) struct ParameterDraft {
     name: String,
@@ -33,20 +33,21 @@ pub(super) fn read(spec: &Fields<'_>, prompt: Option<Text<'_>>) -> Vec<Parameter
     let mut unusable = Vec::new();
     for fields in spec.entries("parameters") {
         let fields = fields.with_table(spec::PARAMETER);
-        let name = fields.required_text("name", "the name that stands in the prompt as `{{.name}}`");
+        let name = fields.required_text("name", "the name that the prompt uses as `{{.name}}`");
         let value = value_source(&fields);
         fields.finish();
         let Some(name) = name else { continue };
         unusable.push(name.value);
         let problem = if !template::is_name(name.value) {
-            "is not a name that can stand in a template: letters, digits and `_`"
+            "is not a valid name in a template: letters, digits and `_`"
         } else if drafts.iter().any(|earlier| earlier.name == name.value) {
             "appears twice"
         } else {
             match value {
                 Some((ValueSource::SecretKeyRef(_), place)) => {
                     let message = format!("parameter `{}` of the prompt is a secret", name.value);
-                    let hint = "a prompt is read by the model and by whoever runs it; secrets belong into headers";
+                    let hint =
+                        "a prompt is read by the model and by the operator of its API; secrets belong in headers";
                     spec.fault(place, "unsupported_field", message, hint);
                 }
                 Some((value, place)) => drafts.push(ParameterDraft { name: name.value.to_owned(), value, place }),
@@ -114,7 +115,7 @@ pub(super) fn read_presets(partial: &Fields<'_>) -> Vec<ParameterDraft> {
     drafts
 }
 
-/// The same, with the entries of config maps looked up.
+/// The same with resolved references to config maps.
 pub(super) fn resolve_presets(
     drafts: &[ParameterDraft],
     namespace: &Namespace,
@@ -141,7 +142,7 @@ pub(super) struct Unresolved {
     pub(super) message: String,
 }
 
-/// The parameters, with the entries of config maps looked up. One that has no value is left out and told.
+/// The parameters with resolved references to config maps. One without a value is left out and reported.
 pub(super) fn resolve(
     drafts: &[ParameterDraft],
     namespace: &Namespace,

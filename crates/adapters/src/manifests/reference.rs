@@ -1,7 +1,7 @@
-//! What one resource says of another: that it is there.
+//! References from one resource to another.
 //!
-//! Files must refer to each other rightly, all of them at once. What a client stores may refer to
-//! something that comes later, as in a cluster; then it is not available until that is there.
+//! All references within the files must resolve. A stored manifest may refer to a resource that is created later, as in
+//! a cluster; until then it is unavailable.
 
 use bosun_core::Namespace;
 use bosun_engine::resource::Manifest;
@@ -33,7 +33,7 @@ pub(super) struct Referrer {
     pub(super) references: Vec<Reference>,
 }
 
-/// Everything that is referred to and not there.
+/// A fault for each reference that does not resolve.
 pub(super) fn check(
     referrers: &[LocatedManifest<Referrer>],
     exists: impl Fn(Document, &Namespace, &str) -> bool,
@@ -70,7 +70,7 @@ fn code(kind: Document) -> &'static str {
     }
 }
 
-/// What a resource needs to be of use, read from its manifest.
+/// The resources that a resource depends on, read from its manifest.
 pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
     let spec = Value::Object(manifest.description.spec.clone());
     let named = |path: &str| spec.pointer(path).and_then(Value::as_str).map(str::to_owned);
@@ -110,7 +110,7 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
     }
 }
 
-/// Why nothing is done with a resource although it is in order.
+/// Why a valid resource has no effect in this version.
 pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
     match manifest.key.kind {
         Document::Team => Some("this version does not run teams".to_owned()),
@@ -118,7 +118,7 @@ pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
             Some(super::mcp_server::NO_SSE.to_owned())
         }
         Document::Tool => match manifest.description.spec.get("type").and_then(Value::as_str) {
-            None | Some("builtin" | "external" | "http" | "mcp") => None,
+            None | Some("builtin" | "external" | "http" | "mcp" | "nango") => None,
             Some(other) => Some(format!("this version does not run tools of type `{other}`")),
         },
         _ => None,

@@ -1,6 +1,6 @@
-//! Teams: agents and teams that work on one thing together.
+//! Teams: agents and teams that work on a query together.
 //!
-//! They are read and checked, so that files that hold them can be used. This version does not run them.
+//! They are read and checked, so that files that contain them can be used. This version does not run them.
 
 use super::{
     document::{Document, LocatedManifest, ManifestMetadata},
@@ -51,7 +51,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         spec.text(text);
     }
     if let Some(leader) = spec.text("leader").filter(|leader| !is_member_of(&references, leader.value)) {
-        let message = format!("the leader `{}` of Team `{}` is none of its members", leader.value, metadata.name);
+        let message = format!("the leader `{}` of Team `{}` is not one of its members", leader.value, metadata.name);
         spec.fault(leader.place, "bad_value", message, "");
     }
     spec.finish();
@@ -75,7 +75,7 @@ fn graph(metadata: &ManifestMetadata, spec: &Fields<'_>, strategy: Option<Text<'
         let ends = ["from", "to"].map(|end| edge.required_text(end, "the name of a member"));
         edge.finish();
         for end in ends.into_iter().flatten().filter(|end| !is_member(end.value)) {
-            let message = format!("`{}` is no member of Team `{}`", end.value, metadata.name);
+            let message = format!("`{}` is not a member of Team `{}`", end.value, metadata.name);
             graph.fault(end.place, "bad_value", message, "an edge goes from one member to another");
         }
         let Some(from) = ends[0] else { continue };
@@ -99,7 +99,7 @@ fn selector(spec: &Fields<'_>, strategy: Option<Text<'_>>) -> Option<Reference> 
     };
     let selector = selector.with_table(spec::SELECTOR);
     let agent = if is_wanted {
-        selector.required_text("agent", "the name of the agent that chooses who is next")
+        selector.required_text("agent", "the name of the agent that chooses the next member")
     } else {
         selector.text("agent")
     };

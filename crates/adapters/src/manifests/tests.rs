@@ -60,13 +60,14 @@ fn agents_are_read_as_they_are_written() {
     let tool = |name: &str, description: Option<&str>| AgentTool {
         name: name.into(),
         description: description.map(str::to_owned),
-        partial: None,
+        ..AgentTool::default()
     };
     assert_eq!(full.tools, [tool("calculator", None), tool("noop", Some("Does nothing at all")), tool("sum", None)]);
     let limits = AskedLimits {
         query_timeout: Some(Duration::from_secs(120)),
         tool_timeout: Some(Duration::from_millis(1_500)),
         external_timeout: Some(Duration::from_secs(5_400)),
+        approval_timeout: None,
         max_tool_calls: Some(3),
         max_tokens: Some(20_000),
         ttl: Some(Duration::from_secs(7 * 24 * 3_600)),
@@ -212,7 +213,7 @@ fn a_tool_that_the_program_adds_is_builtin_only_where_it_was_added() {
     std::fs::write(directory.path().join("a.yaml"), manifest).unwrap();
     std::fs::write(directory.path().join("s.yaml"), "otherwise: [{say: x}]").unwrap();
     let faults = load_from(directory.path()).unwrap_err().to_string();
-    assert!(faults.contains("builtin are `calculator`, `current_time`, `noop`, `read_result`"), "{faults}");
+    assert!(faults.contains("the builtin tools are `calculator`, `current_time`, `noop`, `read_result`"), "{faults}");
     let added = Tool::new("added", "Added", json!({"type": "object"}), Binding::Builtin { name: "added".into() });
     let with_added = builtins().with(added, Arc::new(builtins()));
     assert_eq!(load(&[directory.path().to_owned()], &with_added).unwrap().tools[0].1.name, "added");

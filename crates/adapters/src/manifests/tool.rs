@@ -1,8 +1,8 @@
-//! Tools: a name, a description and effects of one's own for something that can be run.
+//! Tools: a name, a description and annotations for something that can be run.
 //!
-//! All of ARK's types are read and checked, and `external`, which is ours: a tool of the catalogue that
-//! clients run. Of those that run inside, this version runs `builtin` and `http`; a call of another fails
-//! with `no_runner`, and a selection of one is warned about.
+//! All of ARK's types are read and checked, and `external`, which is ours: a tool of the catalogue that clients run. Of
+//! those that run inside, this version runs `builtin`, `http` and `mcp`; a call of another fails with `no_runner`, and a
+//! selection of one is warned about.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use super::{
 };
 use crate::runner::builtin::Builtins;
 
-/// The name that means something else where tools are read by their names. A file may still give it to a tool: agents
-/// find it, and so does `GET …/resources/…`.
+/// A reserved name: `GET …/tools/usage` is another route. A tool in a file may still have it: agents find it, and so
+/// does `GET …/resources/…`.
 const USAGE: &str = "usage";
 
 /// A tool, and what it refers to.
@@ -60,7 +60,7 @@ pub(super) fn read(
         .or_else(|| Some(tool.description).filter(|own| !own.is_empty()))
         .or_else(|| metadata.annotations.get("description").cloned())
         .unwrap_or_else(|| default_description(&metadata.name, &tool.binding));
-    // What the operator says about effects goes before what the builtin tool says of itself.
+    // The operator's annotations take precedence over those of the builtin tool itself.
     let (said, own) = (spec.annotations, tool.annotations);
     tool.annotations = Annotations {
         read_only_hint: said.read_only_hint.or(own.read_only_hint),
@@ -68,7 +68,7 @@ pub(super) fn read(
         idempotent_hint: said.idempotent_hint.or(own.idempotent_hint),
         open_world_hint: said.open_world_hint.or(own.open_world_hint),
     };
-    // A client cannot vouch for effects; of a builtin tool that it says nothing about, the program does.
+    // A client cannot vouch for effects; for a builtin tool that it does not annotate, the program does.
     if fields.report().is_of_client() && (tool.origin != ToolOrigin::Operator || !said.is_empty()) {
         tool.origin = ToolOrigin::Client;
     } else {
@@ -76,6 +76,10 @@ pub(super) fn read(
     }
     tool.display_name = spec.title;
     tool.timeout = spec.timeout.or(tool.timeout);
+    if let Some(approval) = spec.approval {
+        approval.apply(&mut tool);
+    }
+    tool.set_cache(spec.cache.or(tool.written_cache()));
     if let Some(schema) = spec.input_schema {
         tool.parameters = schema.to_json().into();
     }
@@ -86,7 +90,7 @@ pub(super) fn read(
     Some(metadata.located(fields, ToolDraft { namespace: metadata.namespace.clone(), tool, references }))
 }
 
-/// Looks the settings of the tool up, and says which have no value.
+/// Resolves the settings of the tool; those without a value are faults.
 pub(super) fn resolve_settings(
     draft: &mut LocatedManifest<ToolDraft>,
     config_maps: &BTreeMap<(Namespace, String), ConfigMap>,
@@ -98,7 +102,7 @@ pub(super) fn resolve_settings(
     unresolved.map(fault).collect()
 }
 
-/// How the tool is run, as a tool that has nothing else yet; of a builtin tool, what it says of itself.
+/// A tool with only its binding; for a builtin tool, its own definition.
 fn bare(spec: &ToolSpec<'_, Node>, fields: &Fields<'_>, builtins: &Builtins) -> Option<Tool> {
     let binding = spec.binding.clone()?;
     let (Binding::Builtin { name }, Some(written)) = (&binding, spec.refers_to) else {
@@ -106,7 +110,7 @@ fn bare(spec: &ToolSpec<'_, Node>, fields: &Fields<'_>, builtins: &Builtins) -> 
     };
     let tool = builtins.tool(name);
     if tool.is_none() {
-        let hint = format!("builtin are {}", builtins.names());
+        let hint = format!("the builtin tools are {}", builtins.names());
         fields.fault(written.place, "unknown_tool", format!("there is no builtin tool `{name}`"), hint);
     }
     tool

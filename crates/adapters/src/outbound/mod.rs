@@ -1,7 +1,7 @@
 //! HTTP requests to other servers: a connection pool, the check of the addresses that it may reach, and retries.
 //!
 //! What an operator writes into a file may call any address. What a client has stored may call what is public and what
-//! was excepted: its connections are apart, and the name server's answer is checked by the resolver of the connector,
+//! was excepted: its connections are separate, and the name server's answer is checked by the resolver of the connector,
 //! so that no second answer can lead elsewhere. Whatever sends requests maps `OutboundError` to its own errors.
 //! Proxies of the environment are deliberately absent, and redirects are left to the sender: a key goes to the host that
 //! a manifest names.
@@ -50,7 +50,7 @@ impl From<legacy::Error> for OutboundError {
     }
 }
 
-/// W3C's headers: where a request stands in a trace.
+/// W3C's trace context headers.
 pub(crate) fn trace_headers(trace: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let parent = HeaderValue::try_from(trace.to_string()).ok();
     let state = trace.state().and_then(|state| HeaderValue::from_str(state).ok());

@@ -1,4 +1,6 @@
 //! Runners: they run the inside calls of each kind of binding.
 
 pub mod builtin;
+pub mod functions;
 pub mod http;
+pub mod nango;

@@ -215,7 +215,7 @@ mod tests {
             assert!(refused.is_refusal());
             assert_eq!(
                 refused.to_string(),
-                "secret `openai` is not sent anywhere: line 2 of its key `allowed-hosts` is no host; write `api.example.com`, \
+                "secret `openai` is not sent anywhere: line 2 of its key `allowed-hosts` is not a host; write `api.example.com`, \
                  `api.example.com:8443`, `https://api.example.com` or `*.example.com`"
             );
         }

@@ -6,7 +6,7 @@ use bosun_core::audit::redact_keys;
 
 use super::Secret;
 
-/// Shorter values are no secrets, and would take every word of a message apart.
+/// Shorter values are not secrets; redacting them would garble ordinary words.
 const SHORTEST: usize = 4;
 /// The longest message, in characters.
 const LONGEST: usize = 500;
@@ -39,8 +39,7 @@ impl Redaction {
         self.0.iter().any(|secret| text.contains(secret.expose()))
     }
 
-    /// `message` with every secret redacted, also where only its first or last letters are shown, then cut to a bearable
-    /// length.
+    /// `message` with every secret redacted, also where only its first or last letters are shown, and then truncated.
     pub(crate) fn clean(&self, message: &str) -> String {
         let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         for secret in &self.0 {

@@ -19,7 +19,7 @@ use super::file::{self, KeyFile};
 
 const PREAMBLE: &str = "\
 # Who may use the server: `bosun serve --auth <this file>`. Changes take effect within seconds, without a restart.
-# `bosun keys` writes it, and it may be edited by hand. Only hashes of secrets stand here; docs/security.md says more.
+# `bosun keys` writes it, and it may be edited by hand. It has only hashes of secrets; see docs/security.md.
 ";
 
 /// The permissions of a new key.
@@ -119,7 +119,7 @@ fn change(path: &Path, edit: impl FnOnce(&str, &KeyFile) -> anyhow::Result<Strin
         Ok(old) => ownership::succeed(new.as_file(), &old).with_context(|| {
             let path = path.display();
             format!(
-                "{path} is not changed: a new file cannot be given to the owner of the old one; try it as that user"
+                "{path} is not changed: the new file cannot be given to the owner of the old one; run this as that user"
             )
         })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -114,7 +114,7 @@ fn refuse_twice<'k>(names: impl Iterator<Item = (&'k str, SourcePlace, &'k str)>
     }
 }
 
-/// A text that must be there; an empty one in its place is never used, since the file has a fault.
+/// A required text. The empty placeholder of a missing one is never used, since the file then has a fault.
 fn required<'n>(fields: &Fields<'n>, name: &str) -> Text<'n> {
     fields.required_text(name, "").unwrap_or(Text { value: "", place: fields.place() })
 }
@@ -124,11 +124,11 @@ fn read_key(fields: &Fields<'_>) -> Listed {
     let actor = read_actor(id, fields);
     let public = required(fields, "public");
     if public.value.contains(':') {
-        let message = "`public` may have no colon: `Basic` sends one after it";
+        let message = "`public` must not contain a colon, which separates it from the secret in `Basic`";
         fields.fault_of("public", "invalid_key", message, "");
     }
     let digest = Digest::parse(required(fields, "sha256").value).unwrap_or_else(|| {
-        let hint = "`bosun keys create` writes it; a secret itself must not stand in this file";
+        let hint = "`bosun keys create` writes it; a secret itself must not be in this file";
         fields.fault_of("sha256", "invalid_key", "`sha256` must have 64 hexadecimal digits", hint);
         Digest::of("")
     });
@@ -308,12 +308,12 @@ mod tests {
     fn every_fault_has_its_place() {
         check("id = \"ci\"", "id = \"a b\"", &["keys.toml:3:14: a key must have an id", "[invalid_key]"]);
         check("id = \"ci\"", "", &["keys.toml:2:9: `id` is missing [missing_field]"]);
-        check("sha256 = \"e3b0", "sha256 = \"sk-ark-", &["keys.toml:5:18:", "a secret itself must not stand"]);
+        check("sha256 = \"e3b0", "sha256 = \"sk-ark-", &["keys.toml:5:18:", "a secret itself must not be"]);
         check("\"team-a\"", "\"Team\"", &["keys.toml:6:23: namespace `Team` must be"]);
         check(
             "\"run\"",
             "\"write\"",
-            &["keys.toml:7:27: there is no right `write`", "read, run, deliver, manage, audit"],
+            &["keys.toml:7:27: there is no right `write`", "read, run, deliver, approve, manage, audit"],
         );
         check(
             "rights = [\"read\", \"run\"]",
@@ -327,7 +327,7 @@ mod tests {
         );
         check("2027-01-31T12:00:00Z", "\"soon\"", &["keys.toml:9:19: `expires` must be a date"]);
         check("2027-01-31T12:00:00Z", "2027-01-31", &["`expires` must be a date with a time and an offset"]);
-        check("\"pk-ark-1\"", "\"pk:1\"", &["`public` may have no colon"]);
+        check("\"pk-ark-1\"", "\"pk:1\"", &["`public` must not contain a colon"]);
         check("\"corp\"", "\"ci\"", &["another entry has the id `ci` already [duplicate_key]"]);
         check("\"keys/corp.json\"", "\"http://id.example.org/jwks\"", &["is not an https URL"]);
         check("\"10s\"", "\"soon\"", &["`leeway` is `soon`, which is not a duration above zero"]);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         let text =
             GOOD.replace("\"run\"", "\"write\"").replace("\"team-a\"", "\"Team\"").replace("\"10s\"", "\"soon\"");
         assert_eq!(parse(Path::new("keys.toml"), &text).unwrap_err().iter().count(), 3);

@@ -37,7 +37,7 @@ use file::{KeyFile, KeySource};
 /// A revoked key is refused at most two seconds later, even on a busy machine.
 const FILE_LOOKED_AT: Duration = Duration::from_secs(1);
 const KEYS_FETCHED: Duration = Duration::from_secs(600);
-/// However many tokens with unknown keys arrive.
+/// The minimum interval of fetches that tokens with unknown keys cause.
 const FETCHED_AT_MOST: Duration = Duration::from_secs(30);
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// A limit far above any real key set.
@@ -122,7 +122,7 @@ impl Doorkeeper {
             Err(faults) => {
                 // Logged once for each state of the file, not every second.
                 if self.text.take().is_some() {
-                    tracing::error!(%faults, "the keys cannot be read; those that were in force stay so");
+                    tracing::error!(%faults, "the keys cannot be read; the previous ones stay in force");
                     work.push(
                         record(engine, vec![(Action::KeysRefused, "the file cannot be read".to_owned())]).boxed(),
                     );
@@ -144,10 +144,10 @@ impl Doorkeeper {
                 acts.extend(file::changes(&before, &self.file));
                 work.push(record(engine, acts).boxed());
                 self.fetch(work);
-                tracing::info!(keys, issuers, "keys were read again");
+                tracing::info!(keys, issuers, "keys were reloaded");
             }
             Err(faults) => {
-                tracing::error!(%faults, "the keys are unusable; those that were in force stay so");
+                tracing::error!(%faults, "the keys are invalid; the previous ones stay in force");
                 let found = format!("{} faults in the file", faults.iter().count());
                 work.push(record(engine, vec![(Action::KeysRefused, found)]).boxed());
             }
@@ -162,7 +162,7 @@ impl Doorkeeper {
 
     fn fetch_if_due(&mut self, work: &mut Work<'_>) {
         if self.last_wanted.is_some_and(|last| last.elapsed() < FETCHED_AT_MOST) {
-            // Waiting requests are notified whether there is anything to wait for.
+            // Waiting requests learn that no fetch is in progress.
             self.publish();
         } else {
             self.last_wanted = Some(Instant::now());
@@ -230,7 +230,7 @@ async fn record(engine: &Engine, acts: Vec<(Action, String)>) -> Done {
     let now = engine.now();
     let of = |(action, detail)| AuditRecord::of_act(now, action, None, Some(detail));
     if let Err(error) = engine.record_acts(acts.into_iter().map(of).collect()).await {
-        tracing::error!(error = %error, "a change of keys is in force and not in the audit log");
+        tracing::error!(error = %error, "a change of keys is in force but cannot be recorded in the audit log");
     }
     Done::Recorded
 }

@@ -30,13 +30,13 @@ enum Action {
 /// Verify that the log was not tampered with
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every record is sealed again and compared. Exit code 1 means that something is not what was written; \
-the first bad record of each namespace is named. docs/audit.md says what can be found and what cannot."
+    after_help = "The seal of every record is computed again and compared. Exit code 1 means that a record is not as it was written; \
+the first bad record of each namespace is named. docs/audit.md says what can be detected and what cannot."
 )]
 struct Verify {
     #[command(flatten)]
     place: Place,
-    /// Verify this file, which `bosun audit export` wrote, and not the store
+    /// Verify this file, written by `bosun audit export`, instead of the store
     #[arg(long, value_name = "FILE", conflicts_with = "heads")]
     file: Option<PathBuf>,
     /// File of heads that the server exported; default: next to the store

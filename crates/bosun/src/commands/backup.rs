@@ -2,7 +2,6 @@
 
 use std::{
     io::{IsTerminal, Write},
-    os::unix::fs::MetadataExt,
     path::PathBuf,
     process::ExitCode,
 };
@@ -12,6 +11,7 @@ use bosun_core::audit::{Action, AuditRecord};
 use bosun_engine::{Clock, SystemClock};
 
 use super::check;
+use crate::process;
 
 /// Copy a store while a server uses it.
 #[derive(Debug, clap::Args)]
@@ -19,8 +19,8 @@ use super::check;
   bosun backup --data ./data /backups/bosun-$(date +%F)
   bosun backup --data ./data /backups/bosun --force
 
-The copy is a store of its own, as it was at one moment: whole, looked over, and on the disk before it gets its name. To
-restore one, stop the server and copy it to where the store was. docs/operations.md has more.")]
+The copy is a store of its own, as it was at one moment: complete, verified, and flushed to the disk before it is renamed
+into place. To restore one, stop the server and copy it to where the store was. docs/operations.md has more.")]
 pub(crate) struct Backup {
     /// Directory of the store
     #[arg(long, value_name = "DIR", default_value = "./data")]
@@ -50,9 +50,7 @@ impl Backup {
         let to = std::path::absolute(&self.to)?;
         let record =
             AuditRecord::of_act(SystemClock.now(), Action::StoreBackedUp, None, Some(to.display().to_string()));
-        // The user id: names would have to be looked up, and can be changed.
-        let uid = std::fs::metadata("/proc/self").map(|process| format!("uid:{}", process.uid())).ok();
-        spool::append(&self.data, &AuditRecord { actor: uid.map(Into::into), ..record })
+        spool::append(&self.data, &AuditRecord { actor: process::user_id().map(Into::into), ..record })
     }
 
     /// Adds what to do where the command line can be changed.

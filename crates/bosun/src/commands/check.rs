@@ -1,18 +1,27 @@
 //! `bosun check`: reports every fault of files of tools and agents, or of a store, at once.
 
+mod live;
 mod manifests;
 mod store;
 
-use std::{collections::HashMap, path::PathBuf, process::ExitCode};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
+use bosun_adapters::runner::http::template_faults;
 use bosun_convert::{CheckedDocument, ConvertOptions, Format, Severity, ToolProblem, document};
+use bosun_core::Binding;
 use bosun_reading::SourcePlace;
 use serde_json::json;
 
+use live::Live;
 use manifests::Manifests;
 pub(crate) use store::contents;
 
 use super::{
+    folder::SourceFolder,
     input,
     report::{self, count},
 };
@@ -23,10 +32,11 @@ use super::{
   bosun check tool-config.json agents/
   bosun check --json petstore.yaml | jq '.[] | select(.severity == \"error\")'
   bosun check --data ./data
+  bosun check --live --nango-url https://api.nango.dev tool-config.json
 
-Knows tool-config.json, YAML resources of ARK, lists of tools, n8n exports and OpenAPI descriptions. In a folder it looks
-at every JSON and YAML file and passes over those that are something else. A store is read and not changed, also while a
-server uses it. Exit code 1 means that there are faults.")]
+It reads tool-config.json, YAML resources of ARK, lists of tools, n8n exports, OpenAPI descriptions and tools in
+TypeScript. In a folder it checks every file of data or source code and skips those of other formats. A store is only
+read, even while a server uses it. Exit code 1 means that there are faults.")]
 pub(crate) struct Check {
     /// Files, folders, or `-` for standard input
     #[arg(required_unless_present = "data", value_name = "FILE|FOLDER")]
@@ -37,6 +47,8 @@ pub(crate) struct Check {
     /// Print the report as JSON on standard output
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    live: Live,
 }
 
 impl Check {
@@ -47,16 +59,29 @@ impl Check {
         let mut reports: Vec<(String, ToolProblem)> = Vec::new();
         let mut catalog = Catalog::default();
         let mut manifests = Manifests::default();
-        let mut files = 0;
+        let (mut files, mut live) = (0, Vec::new());
         for source in input::sources(&self.paths)? {
             let bytes = source.read()?;
-            let mut checked = read(&bytes, ConvertOptions::default());
-            if source.is_incidental && is_something_else(&checked) {
+            let folder = SourceFolder::of(&source.path);
+            let mut checked = read(&bytes, folder.options());
+            if source.is_incidental && !is_named_as_ours(&source.path) && is_something_else(&checked) {
                 continue;
             }
             files += 1;
             let shown = source.shown();
+            if !source.is_incidental {
+                checked.problems.extend(checked.nothing_found(&shown));
+            }
             checked.problems.extend(catalog.add(&shown, &checked));
+            if checked.format != Some(Format::ArkManifest) {
+                checked.problems.extend(template_problems(&checked));
+            }
+            if self.live.is_on() {
+                live.extend(checked.tools.iter().map(|found| {
+                    let path = found.origin.path.as_str();
+                    (shown.clone(), checked.place_of(path), path.to_owned(), found.tool.clone())
+                }));
+            }
             if checked.format == Some(Format::ArkManifest) {
                 manifests.add(source.path, shown.clone(), &checked);
                 // Documents that are not tools are checked with all the other manifests.
@@ -65,6 +90,7 @@ impl Check {
             reports.extend(checked.problems.into_iter().map(|problem| (shown.clone(), problem)));
         }
         reports.extend(manifests.check());
+        reports.extend(self.live.check(&live)?);
         // Files keep the order in which they were given, and the problems of each file their own.
         let order: HashMap<String, usize> =
             reports.iter().enumerate().rev().map(|(at, (file, _))| (file.clone(), at)).collect();
@@ -83,16 +109,51 @@ impl Check {
 }
 
 /// Everything that can be reported about the bytes of a file.
-pub(crate) fn read(bytes: &[u8], options: ConvertOptions) -> CheckedDocument<'_> {
+pub(crate) fn read<'a>(bytes: &'a [u8], options: ConvertOptions<'_>) -> CheckedDocument<'a> {
     match document::decode(bytes) {
         Ok(text) => bosun_convert::check(text, options),
         Err(error) => CheckedDocument::unreadable(&error.into()),
     }
 }
 
+/// Faults of the templates of HTTP tools. Those of manifests are also found by the reader of manifests.
+pub(crate) fn template_problems(checked: &CheckedDocument<'_>) -> Vec<ToolProblem> {
+    let mut problems = Vec::new();
+    for found in &checked.tools {
+        let Binding::Http(request) = &found.tool.binding else { continue };
+        // A tool of ARK may have no schema: then its slots take any argument.
+        let parameters = found.origin.parameters.as_ref().map(|_| &*found.tool.parameters);
+        for fault in template_faults(request, parameters) {
+            let path = found.origin.path.join(&format!(".spec.http.{}", fault.field));
+            problems.push(ToolProblem {
+                severity: Severity::Error,
+                place: checked.place_of(path.as_str()),
+                path: found.origin.path.to_string(),
+                code: fault.code,
+                message: format!("tool `{}`: {}", found.tool.name, fault.message),
+                hint: Some(fault.hint.to_owned()).filter(|hint| !hint.is_empty()),
+            });
+        }
+    }
+    problems
+}
+
+/// Faults of a source as a whole, which one without tools may have as well.
+const FAULTS_OF_SOURCES: [&str; 6] =
+    ["syntax_error", "source_too_long", "nested_too_deeply", "ambiguous_slash", "parser_failed", "not_built"];
+
 /// A file found in a folder that is not one of ours.
 pub(crate) fn is_something_else(checked: &CheckedDocument<'_>) -> bool {
-    checked.problems.iter().any(|problem| problem.code == "unknown_format")
+    let is_of_source =
+        |problem: &ToolProblem| problem.severity == Severity::Warning || FAULTS_OF_SOURCES.contains(&problem.code);
+    let is_other_source = checked.format == Some(Format::Zod) && checked.tools.is_empty();
+    checked.problems.iter().any(|problem| matches!(problem.code, "unknown_format" | "not_built"))
+        || (is_other_source && checked.problems.iter().all(is_of_source))
+}
+
+/// Whether the name of a file says that it is ours, whatever is in it.
+fn is_named_as_ours(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "tool-config.json")
 }
 
 /// The tools of all files that form a catalogue: there, names are unique.

@@ -2,11 +2,12 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use bosun_convert::{CheckedDocument, ConvertOptions, Format, ZodVersion, write};
+use bosun_convert::{CheckedDocument, ConvertOptions, Format, NodeTypes, ZodIo, ZodVersion, document, write};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
-    check,
+    Usage, check,
+    folder::SourceFolder,
     input::Source,
     report::{self, printable},
 };
@@ -14,27 +15,42 @@ use super::{
 /// Convert tools from one format into another.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  bosun convert tools.ts --to ark                      Zod and LangChain tools in TypeScript, without Node
+  bosun convert tools.ts --to ark                      tools in TypeScript with Zod schemas, without Node
   bosun convert workflow.json --to external-tools      the AI tools of an n8n workflow, for a client that runs them
   bosun convert workflow.json --to ark-manifest        its HTTP requests as tools that Bosun runs itself
   bosun convert petstore.yaml --to ark-manifest        the operations of an OpenAPI description
   curl -s localhost:3000/tools | bosun convert - --to openai
 
-The result goes to standard output, what was left out or assumed to standard error. Exit code 1 means that something in
-the file is wrong; the tools that are right are written all the same.")]
+Tools in TypeScript are those of LangChain, MCP servers, the Vercel AI SDK and Mastra. References and imports are followed
+within the folder of the file. Secrets in clear text are never copied.
+
+The result goes to standard output, what was left out or assumed to standard error. Exit code 1 means that the
+file has faults or no tools; its valid tools are written all the same.")]
 pub(crate) struct Convert {
     /// The file to read; `-` is standard input
     file: PathBuf,
     /// The format to write
     #[arg(long, value_name = "FORMAT", value_parser = format_parser(&Format::TARGETS))]
     to: Format,
-    /// The format of the file, where its content does not tell
+    /// The format of the file; default: detected from its content
     #[arg(long, value_name = "FORMAT", value_parser = format_parser(&Format::ALL))]
     from: Option<Format>,
-    /// The version of Zod that source code is written for, where its imports do not tell
+    /// The version of Zod that source code is written for; default: detected from its imports
     #[arg(long, value_name = "VERSION", value_enum)]
     zod: Option<Zod>,
-    /// How to write it: YAML for ark-manifest and JSON for all others, unless you say otherwise
+    /// The side of Zod 4's schemas to describe: what they accept, or what they return
+    #[arg(long, value_name = "SIDE", value_enum, default_value_t = Io::Input)]
+    io: Io,
+    /// The agent of an n8n workflow whose tools to convert; all of them without it
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The node types of your n8n (its nodes.json), for the descriptions that it makes itself
+    #[arg(long, value_name = "FILE")]
+    n8n_nodes: Option<PathBuf>,
+    /// The server of an OpenAPI description, in place of its own
+    #[arg(long, value_name = "URL", value_parser = parse_server)]
+    server: Option<String>,
+    /// The syntax of the output; default: YAML for ark-manifest, JSON for all others
     #[arg(long, value_name = "SYNTAX", value_enum)]
     format: Option<Syntax>,
 }
@@ -62,6 +78,27 @@ impl From<Zod> for ZodVersion {
     }
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Io {
+    Input,
+    Output,
+}
+
+impl From<Io> for ZodIo {
+    fn from(io: Io) -> Self {
+        match io {
+            Io::Input => Self::Input,
+            Io::Output => Self::Output,
+        }
+    }
+}
+
+fn parse_server(text: &str) -> Result<String, String> {
+    let has_host =
+        ["https://", "http://"].iter().any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
+    if has_host { Ok(text.to_owned()) } else { Err("a server begins with https:// or http://".to_owned()) }
+}
+
 /// A parser that lists the names of formats, so that `--help` and shells can show them.
 fn format_parser(formats: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
     let names: Vec<&'static str> = formats.iter().map(|format| format.name()).collect();
@@ -73,8 +110,19 @@ impl Convert {
         let source = Source::named(&self.file);
         let shown = source.shown();
         let bytes = source.read()?;
-        let zod = self.zod.map(ZodVersion::from);
-        let checked = check::read(&bytes, ConvertOptions { from: self.from, zod });
+        let folder = SourceFolder::of(&self.file);
+        let n8n_nodes = self.node_types()?;
+        let options = ConvertOptions {
+            from: self.from,
+            zod: self.zod.map(ZodVersion::from),
+            io: self.io.into(),
+            agent: self.agent.as_deref(),
+            n8n_nodes: n8n_nodes.as_ref(),
+            server: self.server.as_deref(),
+            ..folder.options()
+        };
+        let mut checked = check::read(&bytes, options);
+        checked.problems.extend(checked.nothing_found(&shown));
         for problem in &checked.problems {
             report::print(&shown, problem);
         }
@@ -83,6 +131,14 @@ impl Convert {
         }
         self.write(&shown, &checked)?;
         Ok(if checked.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn node_types(&self) -> anyhow::Result<Option<NodeTypes>> {
+        let Some(path) = &self.n8n_nodes else { return Ok(None) };
+        let source = Source::named(path);
+        let bytes = source.read()?;
+        let types = document::decode(&bytes).and_then(NodeTypes::read);
+        Ok(Some(types.map_err(|error| Usage(format!("cannot read `{}`: {error}", source.shown())))?))
     }
 
     fn write(&self, shown: &str, checked: &CheckedDocument<'_>) -> anyhow::Result<()> {

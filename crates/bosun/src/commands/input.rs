@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// The files that paths refer to: a folder for the JSON and YAML files in it, at any depth.
+/// The files that paths refer to: a folder for the data and the source code in it, at any depth.
 pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
@@ -93,14 +93,21 @@ fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Res
             if depth > 0 {
                 search(&path, depth - 1, sources)?;
             }
-        } else if is_data(&path) && path.is_file() {
+        } else if is_input(&path) && path.is_file() {
             sources.push(Source { path, is_incidental: true });
         }
     }
     Ok(())
 }
 
-fn is_data(path: &Path) -> bool {
+/// The extensions of source code that tools are read from.
+pub(crate) const SOURCE_EXTENSIONS: [&str; 6] = ["ts", "mts", "cts", "js", "mjs", "cjs"];
+
+/// Whether a file may hold tools: data, or source code that is not only types.
+fn is_input(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    ["json", "jsonc", "yaml", "yml"].contains(&extension.to_ascii_lowercase().as_str())
+    let extension = extension.to_ascii_lowercase();
+    let is_source = SOURCE_EXTENSIONS.contains(&extension.as_str());
+    let is_types = path.to_string_lossy().to_ascii_lowercase().ends_with(&format!(".d.{extension}"));
+    (is_source && !is_types) || ["json", "jsonc", "yaml", "yml"].contains(&extension.as_str())
 }

@@ -51,7 +51,7 @@ struct Create {
     /// A namespace that it may use, the first being its own; `*` for all
     #[arg(long = "namespace", value_name = "NAME", default_value = "default", value_parser = namespace)]
     namespaces: Vec<String>,
-    /// What it may do: read, run, deliver, manage, audit
+    /// What it may do: read, run, deliver, approve, manage, audit
     #[arg(long = "right", value_name = "RIGHT", default_values = ["read", "run", "deliver"], value_parser = right)]
     rights: Vec<String>,
     /// An end user for whom it may act; `*` for any
@@ -74,7 +74,7 @@ struct List {
 
 #[derive(Debug, clap::Args)]
 struct Revoke {
-    /// Of the key
+    /// The id of the key
     id: String,
 }
 
@@ -86,7 +86,7 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 fn right(text: &str) -> Result<String, &'static str> {
-    parse_right(text).map(|_| text.to_owned()).ok_or("rights are read, run, deliver, manage, audit")
+    parse_right(text).map(|_| text.to_owned()).ok_or("rights are read, run, deliver, approve, manage, audit")
 }
 
 impl Keys {
@@ -118,7 +118,7 @@ impl Create {
         writeln!(output, "key {} in {}", wanted.id, path.display())?;
         writeln!(output, "  public  {}", key.public)?;
         writeln!(output, "  secret  {}", key.secret)?;
-        writeln!(output, "\nThe secret is shown this once: the file has only its hash. Send it as")?;
+        writeln!(output, "\nThe secret is shown only now: the file has only its hash. Send it as")?;
         Ok(writeln!(output, "  Authorization: Bearer {}", key.secret)?)
     }
 }

@@ -1,5 +1,6 @@
 //! The commands of the program, one module each.
 
+mod approvals;
 mod ask;
 mod audit;
 mod backup;
@@ -8,15 +9,20 @@ pub(crate) mod check;
 mod config;
 mod convert;
 mod demo;
+mod folder;
 mod init;
 pub(crate) mod input;
+mod jq;
 mod keys;
 mod mcp;
 mod models;
+mod nango;
 mod query;
 mod report;
 mod serve;
+mod server_options;
 mod tools;
+mod worker;
 
 use std::{future::Future, process::ExitCode};
 
@@ -32,6 +38,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Query(query::Query),
     Chat(chat::Chat),
+    Approvals(approvals::Approvals),
     Config(config::Show),
     Keys(keys::Keys),
     Check(check::Check),
@@ -39,8 +46,11 @@ pub(crate) enum Command {
     Audit(audit::AuditCommand),
     Convert(convert::Convert),
     Tools(tools::Tools),
+    Worker(worker::Worker),
     Mcp(mcp::Mcp),
     Models(models::Models),
+    Nango(nango::NangoCommand),
+    Jq(jq::Jq),
 }
 
 impl Command {
@@ -55,6 +65,7 @@ impl Command {
             Self::Serve(serve) => serve_on_all_cpus(serve.run()),
             Self::Query(query) => block_on(query.run()),
             Self::Chat(chat) => block_on(chat.run()),
+            Self::Approvals(approvals) => block_on(approvals.run()),
             Self::Config(show) => show.run(layers),
             Self::Keys(keys) => keys.run(),
             Self::Check(check) => check.run(),
@@ -62,8 +73,11 @@ impl Command {
             Self::Audit(audit) => audit.run(),
             Self::Convert(convert) => convert.run(),
             Self::Tools(tools) => tools.run(),
+            Self::Worker(worker) => block_on(worker.run()),
             Self::Mcp(mcp) => block_on(mcp.run()),
             Self::Models(models) => serve_on_all_cpus(models.run()),
+            Self::Nango(nango) => serve_on_all_cpus(nango.run()),
+            Self::Jq(jq) => jq.run(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `bosun models serve`: a stand-in for the APIs of paid models.
 //!
-//! It plays a script over HTTP, in the words of OpenAI's chat completions and of Anthropic's messages,
-//! and with their faults where the script wants them, so that a client of these APIs can be tried without a
+//! It plays a script over HTTP, in the formats of OpenAI's chat completions and of Anthropic's messages, with the
+//! faults that the script asks for, so that a client of these APIs can be tried without a
 //! key. It has no state to lose: a signal ends it at once. The stand-in itself is a crate of its own, which is
 //! linked with the feature `standin` only.
 
@@ -58,7 +58,7 @@ async fn serve(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(listen).await;
     let stand_in = StandIn::serving(listener.with_context(|| format!("cannot listen on {listen}"))?, plays)?;
     writeln!(std::io::stdout(), "listening on {} with {}", stand_in.url(), script.display())?;
-    stand_in.join().await.context("the stand-in broke")
+    stand_in.join().await.context("the stand-in failed")
 }
 
 #[cfg(not(feature = "standin"))]

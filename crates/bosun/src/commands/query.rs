@@ -3,7 +3,9 @@
 
 use std::process::ExitCode;
 
-use super::ask::{AgentOptions, Detail, Screen, made_up_name};
+use bosun_client::Client;
+
+use super::ask::{AgentOptions, Detail, Screen, has_completed};
 
 /// Ask an agent; local commands serve the tools that you bring.
 #[derive(Debug, clap::Args)]
@@ -15,10 +17,10 @@ pub(crate) struct Query {
     input: String,
     #[command(flatten)]
     options: AgentOptions,
-    /// Name of the query; made up where absent
+    /// Name of the query; generated if absent
     #[arg(long)]
     name: Option<String>,
-    /// Print the events as JSON, one on each line
+    /// Print the events as JSON, one per line
     #[arg(long)]
     json: bool,
 }
@@ -26,16 +28,20 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let asker = self.options.open()?;
-        let name = self.name.unwrap_or_else(|| made_up_name("cli"));
+        let name = self.name.unwrap_or_else(|| Client::new_name("cli"));
         let mut screen = Screen::new(if self.json { Detail::Events } else { Detail::Steps });
         screen.asking(&asker.agent, &self.input)?;
-        let (session, query) = (asker.session(&name), asker.query(&name, &self.input));
+        let mut question = asker.question(&name, &self.input);
+        if self.json {
+            // A program reads the events, and decides by another request.
+            question = question.undecided();
+        }
         tokio::select! {
-            completed = session.play(&query, &mut screen) => {
-                Ok(if completed? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            answered = question.observed_by(&mut screen) => {
+                Ok(if has_completed(answered)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
             _ = tokio::signal::ctrl_c() => {
-                screen.left_behind(&asker.client.queries_url(&format!("/{name}")))?;
+                screen.left_behind(&asker.client.query_url(&name))?;
                 Ok(ExitCode::from(130))
             }
         }

@@ -36,7 +36,7 @@ impl FromStr for ToolSource {
         if !text.starts_with("https://") && !text.starts_with("http://") {
             return Ok(Self::Path(text.into()));
         }
-        let url: Url = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
+        let url: Url = text.parse().map_err(|error| format!("not a URL: {error}"))?;
         let is_own_machine = match url.host() {
             Some(Host::Domain(name)) => name == "localhost",
             Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -46,7 +46,7 @@ impl FromStr for ToolSource {
         if url.scheme() == "https" || is_own_machine {
             Ok(Self::Url(url))
         } else {
-            Err("tools are fetched over https only: others on the way could change them".to_owned())
+            Err("tools are fetched over https only: plain http can be tampered with on the way".to_owned())
         }
     }
 }
@@ -71,7 +71,7 @@ struct Fetched {
     failure: Option<String>,
 }
 
-/// What all sources have at one moment.
+/// The content of all sources at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// In the order of the sources, without duplicates.
@@ -131,7 +131,7 @@ impl Collection {
         is_different
     }
 
-    /// What the sources have now, files as they are on the disk and URLs as they were last fetched.
+    /// The current content of the sources: files as they are on the disk, URLs as they were last fetched.
     pub(super) fn gather(&self) -> Gathered {
         let mut gathered = Gathered::default();
         let mut sources: HashMap<String, String> = HashMap::new();
@@ -205,9 +205,10 @@ impl Collection {
             return;
         }
         let mut is_faulty = false;
-        for problem in &checked.problems {
+        let of_templates = check::template_problems(&checked);
+        for problem in checked.problems.iter().chain(&of_templates) {
             match problem.severity {
-                // Manifests of other kinds beside tools are read by `--manifests`.
+                // Manifests of kinds other than tools are read by `--manifests`.
                 _ if problem.code == "not_a_tool" => {}
                 Severity::Error => {
                     is_faulty = true;

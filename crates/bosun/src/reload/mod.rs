@@ -64,12 +64,19 @@ struct Loaded {
     good: Tools,
 }
 
-/// What a server has read when it starts, beside its manifests.
+/// What a server has read at its start, besides its manifests.
 #[derive(Debug)]
 pub(crate) struct Opened {
     fingerprint: u64,
     faults: Vec<Fault>,
     warnings: Vec<String>,
+}
+
+impl Opened {
+    /// What an operator should know, one sentence each.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = String> {
+        self.faults.iter().map(ToString::to_string).chain(self.warnings.iter().cloned())
+    }
 }
 
 impl Sources {
@@ -156,7 +163,7 @@ enum Scope {
 }
 
 impl Reloader {
-    /// `opened` is what `engine` has started with.
+    /// `opened` is what `engine` was started with.
     pub(crate) fn new(sources: Sources, opened: Opened, library: Arc<Library>, engine: Engine) -> Self {
         let Opened { fingerprint, faults, warnings } = opened;
         let status = ReloadStatus {
@@ -201,7 +208,7 @@ impl Reloader {
         stopping.run_until_cancelled(watching).await;
     }
 
-    /// Watches the files that there are now, and reloads if they are not those that were read.
+    /// Watches the current files, and reloads if they differ from those that were read.
     async fn look(&self, events: &mut FileEvents) {
         let sources = Arc::clone(&self.0.sources).lock_owned().await;
         let Ok(files) = tokio::task::spawn_blocking(move || sources.files()).await else { return };
@@ -281,14 +288,14 @@ impl Inner {
         };
         self.known.store(fingerprint, Ordering::Release);
         log_findings(&status);
-        // A file that was touched is no act.
+        // A file that was only touched is not an act.
         if by.is_some() || !status.faults.is_empty() || !status.diff.is_empty() {
             self.engine.record_acts(vec![record(&status, by.as_ref(), self.engine.now())]).await?;
         }
         Ok(status)
     }
 
-    /// Swaps the registry; with a store that fails, everything stays as it was.
+    /// Swaps the registry; if the store fails, nothing changes.
     async fn put_into_effect(&self, manifests: Manifests) -> Result<(u64, ResourceDiff), EngineError> {
         let before = self.engine.registry();
         let replaced = self.library.replace(manifests);
@@ -315,10 +322,10 @@ impl Inner {
     }
 }
 
-/// Reports what an operator has to see to.
+/// Logs what an operator has to act on.
 fn log_findings(status: &ReloadStatus) {
     for fault in &status.faults {
-        tracing::error!(%fault, "a source of the configuration is faulty; what it last had stays in effect");
+        tracing::error!(%fault, "a source of the configuration is faulty; its last valid content stays in effect");
     }
     for warning in &status.warnings {
         tracing::warn!(warning, "a source of the configuration has a warning");

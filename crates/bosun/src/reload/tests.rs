@@ -118,7 +118,7 @@ fn mutate(text: &[u8], random: &mut Random) -> Vec<u8> {
             let at = random.below(lines[line].len());
             lines[line].remove(at);
         }
-        // A comment or a letter: often still in order.
+        // A comment or a letter: often still valid.
         _ => lines[line].extend_from_slice([&b" # x"[..], b"x", b" "][random.below(3)]),
     }
     lines.join(&b'\n')
@@ -132,7 +132,7 @@ fn library(files: Manifests) -> Library {
     Library::new(files, Arc::new(Secrets::default()), Reachable::default(), builtins())
 }
 
-/// What a server would have that starts now, if it would start.
+/// The registry of a server that starts now; `None` if it would not start.
 fn started_now(directory: &Path) -> Option<Registry> {
     let files = manifests::load(&[directory.to_owned()], &builtins()).ok()?;
     Some(library(files).assemble(&[]))
@@ -163,7 +163,7 @@ async fn a_mutated_configuration_never_leaves_a_broken_catalogue() {
     let mut text = MANIFEST.as_bytes().to_vec();
     let (mut good, mut bad) = (0, 0);
     for round in 0..ROUNDS {
-        // Changes pile up, so that some texts are far from the first.
+        // Changes accumulate, so that some texts are far from the first.
         if random.below(2) == 0 {
             text = MANIFEST.as_bytes().to_vec();
         }

@@ -20,15 +20,15 @@ use notify::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// An editor or a deployment writes several files: they are read when nothing has changed for so long,
+/// An editor or a deployment writes several files: they are read once nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(100);
-/// or after this time.
+/// The longest time for which a series of changes postpones reading.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(1);
-/// How often fingerprints are compared without an event,
+/// How often fingerprints are compared while directories are watched.
 const POLLED: Duration = Duration::from_secs(5);
-/// and where there are no events.
+/// The same where not all directories can be watched.
 const POLLED_WITHOUT_EVENTS: Duration = Duration::from_secs(1);
-/// More directories than these are polled.
+/// Directories beyond this number are not watched but polled.
 const MAX_DIRECTORIES: usize = 4096;
 /// How many symbolic links a path may lead through, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -114,24 +114,24 @@ impl FileEvents {
             }
         });
         if let Err(error) = &watcher {
-            tracing::warn!(%error, "files are polled: this machine has no events of changes");
+            tracing::warn!(%error, "files are polled: this machine has no file system events");
         }
         Self { is_complete: watcher.is_ok(), watcher: watcher.ok(), watched: BTreeSet::new(), changed }
     }
 
-    /// Watches the directories of these files, and no others any more.
+    /// Watches the directories of these files, and stops watching all others.
     pub(super) fn watch(&mut self, files: &WatchedFiles) {
         let Some(watcher) = &mut self.watcher else { return };
         let mut directories = files.directories();
         let is_few = directories.len() <= MAX_DIRECTORIES;
         directories = directories.into_iter().take(MAX_DIRECTORIES).collect();
         for gone in self.watched.difference(&directories) {
-            // One that was removed is not watched already.
+            // A removed directory is no longer watched.
             let _ = watcher.unwatch(gone);
         }
         let mut failed = None;
         for new in &directories {
-            // Again for known ones, too: another directory may have taken the place of one that was renamed.
+            // Known ones too: another directory may have replaced one that was renamed.
             if let Err(error) = watcher.watch(new, RecursiveMode::NonRecursive) {
                 failed = Some(error);
             }

@@ -60,7 +60,7 @@ impl Telemetry {
 /// The level without `RUST_LOG`.
 const USUAL: LevelFilter = LevelFilter::INFO;
 
-/// Logs whole messages, which are arguments and results of tools; the faults are logged by the server itself.
+/// Its log has whole messages, with arguments and results of tools, so it is off; the server logs faults itself.
 const MCP_LIBRARY: &str = "rmcp";
 
 /// Starts logging. Only the first call in a process has an effect.

@@ -24,6 +24,14 @@ metadata: {name: default}
 spec: {maxMessages: 20}
 "#;
 
+/// A tool whose calls a person has to approve.
+const RISKY: &str = r#"
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: risky}
+spec: {type: builtin, builtin: {name: noop}, approval: {required: true}}
+"#;
+
 /// A server, and what its log contains so far.
 struct Log {
     server: Server,
@@ -74,7 +82,7 @@ impl Log {
 
 /// Operations that no client outside calls.
 fn is_by_itself(action: &str) -> bool {
-    matches!(action, "query.completed")
+    matches!(action, "query.completed" | "query.failed")
 }
 
 fn outside(name: &str) -> Option<Value> {
@@ -85,6 +93,10 @@ fn outside(name: &str) -> Option<Value> {
 async fn every_route_that_changes_something_is_in_the_audit_log() {
     let world = World::new();
     std::fs::write(world.path("manifests").join("memory.yaml"), MEMORY).unwrap();
+    std::fs::write(world.path("manifests").join("risky.yaml"), RISKY).unwrap();
+    let served = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Tool", "metadata": {"name": "served"},
+        "spec": {"type": "external", "description": "Served by workers"}});
+    std::fs::write(world.path("manifests").join("served.yaml"), served.to_string()).unwrap();
     // It changes the description of a tool after it was listed once.
     let program = json!({"command": program(), "args": ["mcp", "stand-in", "changes"]});
     let sly = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "MCPServer", "metadata": {"name": "sly"},
@@ -112,6 +124,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     };
     soon("a changed definition", async { while !is_withheld().await {} }).await;
     log.check("post /v1/mcp-servers/{name}/approve", &["sly"], None, &["resource.updated"]).await;
+    log.check("delete /v1/tool-cache", &[], None, &["cache.cleared"]).await;
     let settings = json!({"metadata": {"name": "settings"}, "data": {"tone": "kind"}});
     let raw = "post /v1/resources/api/{version}/{kind}";
     log.check(raw, &["v1", "configmaps"], Some(settings.clone()), &["resource.created"]).await;
@@ -131,8 +144,32 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let made = Some(json!({"name": "made"}));
     log.check_in("made", "post /v1/namespaces", &[], made, &["resource.created"]).await;
 
+    let risky = |name: &str| Some(json!({"name": name, "input": "{}", "target": {"type": "tool", "name": "risky"}}));
+    let asks = ["query.created", "approval.required"];
+    log.check("post /v1/queries?wait=20s", &[], risky("i"), &asks).await;
+    let runs = ["approval.approved", "call.started", "call.finished", "query.completed"];
+    log.check("post /v1/queries/{name}/approval", &["i"], Some(json!({"decision": "approved"})), &runs).await;
+    let open = log.check("post /v1/queries?wait=20s", &[], risky("j"), &asks).await;
+    let task = open["status"]["approvals"][0]["id"].as_str().unwrap();
+    // It answers at once: what follows is recorded later.
+    let path = format!("/v1/a2a-tasks/{task}/approval");
+    let decided = api(&log.server, "POST", &path, Some(&json!({"decision": "rejected"}))).await;
+    assert_eq!(decided.status, 200, "{}", decided.text);
+    api(&log.server, "GET", "/v1/queries/j?wait=20s", None).await;
+    log.called.insert("post /v1/a2a-tasks/{name}/approval".to_owned());
+    let ends = ["approval.rejected", "query.failed", "query.changed"];
+    log.check("put /v1/queries/{name}", &["j"], Some(json!({"ttl": "9h"})), &ends).await;
+
     let asked = ["query.created", "call.handed_out"];
     let delivered = ["call.delivered", "query.completed"];
+    let served = json!({"name": "served", "input": "{}", "target": {"type": "tool", "name": "served"}});
+    log.check("post /v1/queries?wait=20s", &[], Some(served), &asked).await;
+    let claimed = log.check("get /v1/tool-calls?tools=served", &[], None, &["call.claimed"]).await;
+    let (call, lease) = (claimed["items"][0]["id"].as_str().unwrap().to_owned(), &claimed["items"][0]["lease"]);
+    let beat = Some(json!({"lease": lease}));
+    log.check("post /v1/tool-calls/{id}/heartbeat", &[&call], beat, &[]).await;
+    let result = Some(json!({"lease": lease, "result": "42"}));
+    log.check("post /v1/tool-calls/{id}/result", &[&call], result, &delivered).await;
     log.check("post /v1/queries?wait=20s", &[], outside("a"), &asked).await;
     let result = json!({"toolName": "lookup", "toolResult": "42"});
     log.check("post /v1/queries/{name}/tool-result", &["a"], Some(result.clone()), &delivered).await;
@@ -202,7 +239,8 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
             .filter(|method| matches!(method.as_str(), "post" | "put" | "patch" | "delete"));
         methods.map(move |method| format!("{method} {path}")).collect::<Vec<_>>()
     });
-    let changing: BTreeSet<_> = changing.collect();
+    // A claim is a change, although it is a GET.
+    let changing: BTreeSet<_> = changing.chain(["get /v1/tool-calls".to_owned()]).collect();
     assert_eq!(log.called, changing, "left: what this test expects something of; right: what there is");
 }
 

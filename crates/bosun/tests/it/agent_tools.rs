@@ -4,14 +4,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{program::Server, support::client::Client};
-
-const MODEL: &str = "
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Model
-metadata: {name: default}
-spec: {provider: scripted, config: {scripted: {file: model.script.yaml}}}
-";
+use crate::{
+    program::Server,
+    recovery::{die_at, runs},
+    scripted::MODEL,
+    support::{client::Client, server::World},
+};
 
 /// A directory of an agent with `tools`, other manifests, and the script of its model.
 pub(crate) fn agent(tools: &str, others: &str, script: &str) -> TempDir {
@@ -150,4 +148,170 @@ scenes:
     assert_eq!(ended["response"].as_str(), Some(expected.to_string().as_str()), "{ended}");
     let history = ended["toolExecutionHistory"].as_array().unwrap();
     assert_eq!(history[0]["error"]["code"], "invalid_arguments", "the model has no `city` to set: {ended}");
+}
+
+/// An agent whose one tool repeats its arguments, filtered.
+async fn filtered(functions: &str, arguments: &str) -> Value {
+    let tools = format!("[{{type: builtin, name: noop, functions: {functions}}}]");
+    let script =
+        format!("otherwise:\n  - call: [{{tool: noop, arguments: {arguments}}}]\n  - say: '{{{{ result.noop }}}}'\n");
+    let manifests = agent(&tools, "", &script);
+    let server = Server::start_with(manifests.path()).await;
+    ask(&server, json!({})).await
+}
+
+#[tokio::test]
+async fn filters_are_applied_to_a_result_in_order() {
+    let items = "{items: [{name: a, price: 2}, {name: b, price: 3}], more: true}";
+    for (functions, expect) in [
+        (r#"[{name: jq, value: ".items[].name"}]"#, r#"["a","b"]"#),
+        (r#"[{name: jq, value: ".items"}, {name: jq, value: "map(.price) | add"}]"#, "5"),
+        (r#"[{name: jq, value: ".items[0].name"}]"#, "a"),
+        (r#"[{name: jq, value: ".items[] | select(.price > 9)"}]"#, "[]"),
+    ] {
+        let ended = filtered(functions, items).await;
+        assert_eq!(ended["response"], expect, "{functions}: {ended}");
+    }
+    let failed = filtered(r#"[{name: jq, value: ".items + 1"}]"#, items).await;
+    let outcome = &failed["toolExecutionHistory"][0]["error"];
+    assert_eq!(outcome["code"], "function_failed", "{failed}");
+    assert!(outcome["message"].as_str().unwrap().starts_with("the filter `.items + 1` failed"), "{failed}");
+    assert_eq!(failed["state"], "completed", "the model reads it");
+}
+
+/// The filter is foreign code: it may neither keep a thread nor take the server's memory.
+#[tokio::test]
+async fn a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model() {
+    for (filter, expect) in [
+        ("last(repeat(1))", "5 s"),
+        ("[range(1000000000)] | length", "5 s"),
+        ("reduce range(40) as $i (\\\"x\\\"; . + .) | length", "MiB of memory"),
+        ("[limit(5000000; repeat(\\\"xxxxxxxxxx\\\"))]", ""),
+    ] {
+        let ended = filtered(&format!(r#"[{{name: jq, value: "{filter}"}}]"#), "{}").await;
+        let outcome = &ended["toolExecutionHistory"][0]["error"];
+        assert_eq!(outcome["code"], "function_failed", "{filter}: {ended}");
+        assert!(outcome["message"].as_str().unwrap().contains(expect), "{filter}: {outcome}");
+        assert_eq!(ended["state"], "completed", "{filter}: the server goes on");
+    }
+}
+
+#[tokio::test]
+async fn tools_are_selected_by_their_labels_when_a_query_is_submitted() {
+    let tool = |name: &str, labels: &str| {
+        format!(
+            "---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: {name}, labels: {labels}}}\n\
+             spec: {{type: builtin, builtin: {{name: noop}}, description: {name}}}\n"
+        )
+    };
+    let others = [
+        tool("north", "{team: red, tier: gold}"),
+        tool("south", "{team: red, tier: tin}"),
+        tool("east", "{team: blue, tier: gold}"),
+        tool("west", "{team: red, tier: gold, old: yes-it-is}"),
+    ]
+    .concat();
+    let selector = "[{type: custom, name: east}, {type: custom, labelSelector: {matchLabels: {team: red}, matchExpressions: \
+         [{key: tier, operator: In, values: [gold, silver]}, {key: old, operator: DoesNotExist}]}, \
+         functions: [{name: jq, value: .city}]}]";
+    let script = r#"
+otherwise:
+  - call: [{tool: north, arguments: {city: Oslo}}, {tool: east, arguments: {city: Riga}}, {tool: south, arguments: {}}]
+  - say: "{{ result[0] }} {{ result[1] }} {{ result[2] }}"
+"#;
+    let manifests = agent(selector, &others, script);
+    let server = Server::start_with(manifests.path()).await;
+    let ended = ask(&server, json!({})).await;
+    let said = ended["response"].as_str().unwrap();
+    assert!(said.starts_with(r#"Oslo {"city":"Riga"} "#), "{ended}");
+    let history = ended["toolExecutionHistory"].as_array().unwrap();
+    assert_eq!(history[2]["error"]["code"], "unknown_tool", "south is not selected: {ended}");
+    // By name, only what the selector has.
+    let body = |name: &str| json!({"name": format!("only-{name}"), "tools": [{"type": "custom", "name": name}]});
+    let refused = ask(&server, body("south")).await;
+    assert_eq!(refused["error"]["code"], "tools_not_found", "{refused}");
+    assert_eq!(ask(&server, body("north")).await["state"], "completed");
+}
+
+/// Every point that a process passes between the reply of the model and the end of the query.
+const AROUND_A_CALL: &[&str] = &[
+    "turn.replied",
+    "turn.ended",
+    "call.starting",
+    "call.started",
+    "call.ran",
+    "call.finished",
+    "store.commit:2",
+    "store.committed:2",
+];
+
+/// A world with an agent `tester` beside its own.
+fn world_with(tools: &str, others: &str, script: &str) -> World {
+    let (world, files) = (World::new(), agent(tools, others, script));
+    let agents = std::fs::read_to_string(files.path().join("agents.yaml")).unwrap();
+    // The world has a model of its own that is called `default`.
+    let agents = agents.replacen("metadata: {name: default}", "metadata: {name: tester}", 1);
+    let agents = agents.replacen("spec:\n  prompt", "spec:\n  modelRef: {name: tester}\n  prompt", 1);
+    let agents = agents.replace("model.script.yaml", "tester.script.yaml");
+    std::fs::write(world.path("manifests").join("tester.yaml"), agents).unwrap();
+    std::fs::copy(files.path().join("model.script.yaml"), world.path("manifests").join("tester.script.yaml")).unwrap();
+    world
+}
+
+/// The query `q` after a crash at `fault` and a restart; one that was not accepted is asked for again.
+async fn after_crash(world: &World, fault: &str, body: &Value) -> Value {
+    die_at(world, fault, body).await;
+    let server = world.start().await;
+    let client = Client::of(&server.base);
+    let found = client.ask(&Method::GET, "/q?wait=20s&view=rfc", None).await.expect("an answer").body;
+    match found["error"]["code"].as_str() {
+        Some("query_not_found") => client.post("?wait=20s&view=rfc", body).await.body,
+        _ => found,
+    }
+}
+
+#[tokio::test]
+async fn kill_9_around_terminate_ends_the_query_with_its_response() {
+    let script = r#"
+otherwise:
+  - call:
+      - {tool: ledger, arguments: {entry: once}}
+      - {tool: terminate, arguments: {response: "that is all"}}
+  - say: "the model is asked again"
+"#;
+    let tools = "[{type: builtin, name: terminate}, {type: builtin, name: ledger}]";
+    let body = json!({"name": "q", "input": "go", "target": {"type": "agent", "name": "tester"}});
+    for fault in AROUND_A_CALL {
+        let world = world_with(tools, "", script);
+        let ended = after_crash(&world, fault, &body).await;
+        assert_eq!(
+            (&ended["state"], &ended["response"]),
+            (&json!("completed"), &json!("that is all")),
+            "{fault}: {ended}"
+        );
+        assert!(runs(&world, "ledger") <= 1, "{fault}: a call of the same turn ran twice");
+    }
+}
+
+#[tokio::test]
+async fn kill_9_around_a_call_with_preset_parameters_keeps_their_values() {
+    let script = r#"
+otherwise:
+  - call: [{tool: forecast_here, arguments: {detail: "rain", city: "Rome"}}]
+  - say: "{{ result.forecast_here }}"
+"#;
+    let parameter = |name: &str, value: &str| json!({"name": name, "value": value});
+    let parameters = [parameter("town", "Paris"), parameter("country", "France"), parameter("days", "3")];
+    let body = json!({
+        "name": "q", "input": "go", "target": {"type": "agent", "name": "tester"}, "parameters": parameters,
+    });
+    let forecast = FORECAST.replace("additionalProperties: false", "additionalProperties: true");
+    let expect = json!({"detail": "rain", "city": "Paris, France", "days": 3, "units": "{{ metric }}"});
+    // A call that may be repeated is started in the append that asks for it, so it passes no point of its own there.
+    for fault in AROUND_A_CALL.iter().filter(|fault| !fault.starts_with("call.start")) {
+        let ended = after_crash(&world_with(FORECAST_HERE, &forecast, script), fault, &body).await;
+        assert_eq!(ended["state"], "completed", "{fault}: {ended}");
+        let said: Value = serde_json::from_str(ended["response"].as_str().unwrap()).unwrap();
+        assert_eq!(said, expect, "{fault}: the presets win, also after a crash");
+    }
 }

@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bosun",
         &[
             "bosun-adapters",
+            "bosun-client",
             "bosun-convert",
             "bosun-core",
             "bosun-edges",
@@ -29,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bosun-adapters", &["bosun-core", "bosun-engine", "bosun-reading", "bosun-wire"]),
+    ("bosun-client", &["bosun-core", "bosun-reading"]),
     ("bosun-convert", &["bosun-core", "bosun-reading"]),
     ("bosun-core", &["bosun-wire"]),
     ("bosun-edges", &["bosun-core", "bosun-engine", "bosun-reading", "bosun-wire"]),

@@ -2,12 +2,12 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::Value;
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::{
     program::{Server, bosun, run, stderr, stdout},
+    scripted::Folder,
     support::soon,
     terminal::Terminal,
 };
@@ -28,27 +28,9 @@ otherwise:
   - say: "you said {{ input }}"
 "#;
 
-const MANIFESTS: &str = "
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Model
-metadata: {name: default}
-spec: {provider: scripted, config: {scripted: {file: model.script.yaml}}}
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata: {name: tester}
-spec: {prompt: Do as the script says.}
-";
-
-async fn serve() -> (Server, TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let manifests = directory.path().join("agents");
-    std::fs::create_dir(&manifests).unwrap();
-    std::fs::write(manifests.join("agents.yaml"), MANIFESTS).unwrap();
-    std::fs::write(manifests.join("model.script.yaml"), SCRIPT).unwrap();
-    let tools = json!([{ "name": "probe", "description": "A tool", "parameters": { "type": "object" } }]);
-    std::fs::write(directory.path().join("tools.json"), tools.to_string()).unwrap();
-    (Server::start_with(&manifests).await, directory)
+async fn serve() -> (Server, Folder) {
+    let folder = Folder::new(SCRIPT, "").with_tools(&["probe"]);
+    (folder.serve().await, folder)
 }
 
 /// Exit code, standard output and standard error of a conversation of these lines.
@@ -87,7 +69,7 @@ async fn the_lines_of_a_pipe_are_asked_in_one_conversation_that_can_go_on() {
     let arguments = ["--agent", "tester", "--conversation", conversation];
     let (code, answers, log) = chat(&server.base, directory.path(), &arguments, "and now?").await;
     assert_eq!((code, answers.as_str()), (0, "you said and now?\n"), "{log}");
-    assert!(log.contains(&format!("goes on with conversation {conversation}")), "{log}");
+    assert!(log.contains(&format!("continues conversation {conversation}")), "{log}");
     let expected =
         ["I am Ada", "you said I am Ada", "who am I?", "you said who am I?", "and now?", "you said and now?"];
     assert_eq!(said_in(&server, conversation).await, expected);
@@ -141,7 +123,7 @@ async fn what_cannot_begin_is_an_error_before_a_line_is_read() {
     let (server, directory) = serve().await;
     let nowhere = "http://127.0.0.1:1";
     for (base, arguments, code, expected) in [
-        (server.base.as_str(), &["--agent", "test"] as &[&str], 1, "there is no agent `test` here, but: tester"),
+        (server.base.as_str(), &["--agent", "test"] as &[&str], 1, "there is no agent `test`; the server has: tester"),
         (nowhere, &["--agent", "tester"], 1, "no server answers at http://127.0.0.1:1"),
         (nowhere, &["--agent", "tester", "--tools", "tools.json"], 2, "tool `probe` has no command"),
     ] {

@@ -58,6 +58,7 @@ fn points() -> Vec<&'static str> {
     const ELSEWHERE: &[&str] = &[
         "call.start",
         "call.pending",
+        "decide.",
         "expire.",
         "delete.",
         "resume.",
@@ -67,6 +68,8 @@ fn points() -> Vec<&'static str> {
         "upgrade.",
         "resource",
         "tend",
+        "claim.",
+        "extend.",
     ];
     POINTS.iter().copied().filter(|point| !ELSEWHERE.iter().any(|part| point.contains(part))).collect()
 }

@@ -67,7 +67,7 @@ fn licence_expressions_are_read_as_spdx_means_them() {
     }
 }
 
-/// What Cargo knows of the workspace.
+/// Cargo's metadata of the workspace.
 pub(crate) struct Metadata(Value);
 
 pub(crate) fn metadata() -> Metadata {

@@ -52,17 +52,17 @@ async fn the_unit_is_hardened_and_sets_what_exists() {
         assert_eq!(entries.get(name), Some(&value), "{name}");
     }
     let stop: u64 = entries["TimeoutStopSec"].parse().unwrap();
-    assert!(stop > 40, "systemd would kill a server that is ending in order");
+    assert!(stop > 40, "systemd would kill a server that is shutting down gracefully");
     let known = variables().await;
     let set = set_in(&text);
     assert!(set.len() >= 4, "{set:?}");
     for variable in set {
-        assert!(known.iter().any(|known| known == variable), "{variable} is no setting");
+        assert!(known.iter().any(|known| known == variable), "{variable} is not a setting");
     }
     verify_with_systemd();
 }
 
-/// systemd's own opinion, where it is installed.
+/// systemd's own check, where it is installed.
 fn verify_with_systemd() {
     let present = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .any(|directory: PathBuf| directory.join("systemd-analyze").exists());
@@ -99,7 +99,7 @@ async fn the_container_is_not_root_and_sets_what_exists() {
     let set = set_in(&text);
     assert!(set.contains(&"BOSUN_AUTH"), "it listens on all addresses: {set:?}");
     for variable in set {
-        assert!(known.iter().any(|known| known == variable), "{variable} is no setting");
+        assert!(known.iter().any(|known| known == variable), "{variable} is not a setting");
     }
     let rust = include_str!("../../../../Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = "));
     assert!(text.contains(&format!("rust:{}-", rust.unwrap().trim_matches('"'))), "{rust:?}");

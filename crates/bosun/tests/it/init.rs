@@ -34,7 +34,7 @@ fn files(directory: &Path) -> Vec<String> {
     found
 }
 
-/// The commands that were printed: what stands four blanks in, in blocks for one terminal each.
+/// The printed commands: lines indented by four spaces, in one block for each terminal.
 fn commands(said: &str) -> Vec<String> {
     let blocks = said.split("\n\n").filter(|block| block.starts_with("    "));
     blocks.map(|block| block.lines().map(|line| format!("{}\n", line.trim())).collect()).collect()
@@ -89,12 +89,12 @@ async fn each_model_has_a_folder_that_passes_the_check() {
         let checked = run(bosun().args(["check", "."]).current_dir(&written)).await;
         assert!(stderr(&checked).ends_with(" 0 errors, 0 warnings\n"), "{}{}", stdout(&checked), stderr(&checked));
         let said = stdout(&output);
-        assert_eq!(said.contains("in the place of `default`"), folder == "other", "{said}");
+        assert_eq!(said.contains("instead of `default`"), folder == "other", "{said}");
         match secret {
             None => assert!(!said.contains("secrets/") && !written.join("secrets").exists(), "{said}"),
             Some(secret) => {
                 let mode = |path: &str| fs::metadata(written.join(path)).unwrap().permissions().mode() & 0o777;
-                // The printed command, with a key for a person's pasting.
+                // The printed command, with a key in place of the pasted one.
                 let printed = commands(&said);
                 let put = &printed[0];
                 // Both are typed into one terminal.
@@ -110,7 +110,7 @@ async fn each_model_has_a_folder_that_passes_the_check() {
 }
 
 #[tokio::test]
-async fn nothing_is_overwritten_and_nothing_is_written_beside_what_is_in_the_way() {
+async fn existing_files_are_not_overwritten_and_then_no_others_are_written() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("tools.json"), "mine").unwrap();
     fs::write(directory.path().join(".gitignore"), "mine").unwrap();
@@ -123,12 +123,12 @@ async fn nothing_is_overwritten_and_nothing_is_written_beside_what_is_in_the_way
 }
 
 #[tokio::test]
-async fn a_model_that_there_is_not_is_refused_with_what_there_is() {
+async fn an_unknown_model_is_refused_with_the_known_ones() {
     let directory = tempfile::tempdir().unwrap();
     let output = init(directory.path(), &["--model", "gpt"]).await;
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
-    assert!(said.contains("`gpt` is no model: expected scripted, openai, anthropic or a base URL"), "{said}");
+    assert!(said.contains("`gpt` is not a model: expected scripted, openai, anthropic or a base URL"), "{said}");
     assert!(files(directory.path()).is_empty());
 }
 
@@ -138,7 +138,7 @@ async fn on_a_terminal_it_asks_for_the_model() {
     let mut terminal = Terminal::run(&["init", "asked"], directory.path());
     terminal.sees("Which model?").await;
     terminal.types("gpt\r").await;
-    terminal.sees("`gpt` is no model").await;
+    terminal.sees("`gpt` is not a model").await;
     terminal.sees("Which model?").await;
     terminal.types("http://127.0.0.1:11434/v1\r").await;
     terminal.sees("What does the API call the model?").await;

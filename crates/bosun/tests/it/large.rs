@@ -457,7 +457,9 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         parameters: Vec::new(),
         output_schema: None,
         model: "default".into(),
-        tools: vec![AgentTool { name: "read_result".into(), description: None, partial: None }],
+        tools: vec![AgentTool { name: "read_result".into(), ..AgentTool::default() }],
+        selected_tools: Vec::new(),
+        confirm: None,
         limits: AskedLimits::default(),
         labels: Default::default(),
         annotations: Default::default(),
@@ -476,7 +478,7 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
 async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
         client_tools: vec![Tool::new("fetch", "Fetches", json!({"type": "object"}), Binding::External)],
-        view: View::Rfc,
+        view: View::new("rfc"),
         ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;

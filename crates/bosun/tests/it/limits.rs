@@ -13,7 +13,10 @@ use bosun_core::ceiling;
 
 const REQUESTS: &str = "crates/bosun/tests/it/limits/requests.rs";
 const SCHEMAS: &str = "crates/bosun/tests/it/limits/schemas.rs";
+const WORKERS: &str = "crates/bosun/tests/it/workers.rs";
 const ENGINE: &str = "crates/engine/src/tests/ceilings.rs";
+const NANGO: &str = "crates/bosun/tests/it/nango.rs";
+const AGENT_TOOLS: &str = "crates/bosun/tests/it/agent_tools.rs";
 const BLOCKS: &str = "crates/engine/src/tests/blocks.rs";
 
 /// The row, the file and the name of its test.
@@ -34,6 +37,9 @@ const CASES: &[(&str, &str, &str)] = &[
     ("FAULTS_LISTED", REQUESTS, "faults_of_a_request"),
     ("WARNINGS_KEPT", REQUESTS, "warnings_of_a_request"),
     ("RESULTS_DELIVERED", REQUESTS, "results_of_a_delivery"),
+    ("WORKER_TOOLS", WORKERS, "what_a_worker_asks_for_has_ceilings"),
+    ("CALLS_CLAIMED", WORKERS, "what_a_worker_asks_for_has_ceilings"),
+    ("LEASE_SECONDS", WORKERS, "what_a_worker_asks_for_has_ceilings"),
     ("CHANGES_BYTES", REQUESTS, "changes_of_a_query"),
     ("PAGE_ENTRIES", REQUESTS, "entries_of_a_page"),
     ("TOOLS", SCHEMAS, "tools_of_a_request"),
@@ -68,8 +74,17 @@ const CASES: &[(&str, &str, &str)] = &[
     ("SCHEMA_CACHE_BYTES", "crates/core/src/schema/cache.rs", "patterns_weigh_what_they_take"),
     ("TOOLSET_CACHE_BYTES", "crates/engine/src/turns/toolset_cache.rs", "the_least_recently_used_is_evicted"),
     ("DEFINITION_CACHE_BYTES", "crates/core/src/tool/definition/cache.rs", "what_is_kept_is_bounded"),
+    (
+        "RESULT_CACHE_BYTES",
+        "crates/engine/src/turns/result_cache.rs",
+        "the_total_size_is_bounded_and_the_least_recently_used_is_evicted",
+    ),
     ("WAITING_CACHE_BYTES", ENGINE, "waiting_queries_are_cached_up_to_a_total_size"),
-    ("HTTP_RESPONSE_BYTES", "crates/bosun/tests/it/http_tools/mod.rs", "an_answer_has_a_largest_size"),
+    ("NANGO_RECORDS", NANGO, "all_pages_are_read_up_to_the_ceiling_and_the_newest_beyond_it"),
+    ("NANGO_BYTES", NANGO, "records_are_read_up_to_a_total_size"),
+    ("JQ_SECONDS", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model"),
+    ("JQ_MEMORY_BYTES", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model"),
+    ("HTTP_RESPONSE_BYTES", "crates/bosun/tests/it/http_tools/mod.rs", "the_size_of_an_answer_is_limited"),
     ("RECENT_ENTRIES_BYTES", ENGINE, "recent_entries_are_cached_up_to_a_total_size_and_all_reach_the_reader"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory"),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "a_body_that_is_too_large_or_cut_off_leaves_nothing"),
@@ -88,7 +103,7 @@ fn every_row_of_the_table_has_a_case() {
         .map(|ceiling| ceiling.name)
         .filter(|name| !CASES.iter().any(|(row, ..)| row == name))
         .collect();
-    assert!(without.is_empty(), "no case goes to these ceilings and above: {without:?}");
+    assert!(without.is_empty(), "these ceilings have no case at them and above: {without:?}");
     for (row, file, test) in CASES {
         assert!(ceiling::ALL.iter().any(|ceiling| ceiling.name == *row), "there is no ceiling {row}");
         let text = std::fs::read_to_string(format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"))).expect("a file");

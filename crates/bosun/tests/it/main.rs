@@ -4,19 +4,23 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "all of this is a test, also what is not marked as one: a panic is how it says that something is wrong"
+    reason = "all of this is test code, helpers included: a panic is how a test fails"
 )]
 
+mod a2a;
 mod access;
 mod acts;
 mod agent_tools;
+mod approvals;
 mod architecture;
 mod attack;
 mod audit;
 mod canaries;
 mod chaos;
 mod chat;
+mod cli_convert;
 mod cli_tools;
+mod client;
 mod commits;
 mod config;
 mod conversations;
@@ -34,6 +38,7 @@ mod logs;
 mod makefile;
 mod mcp;
 mod models;
+mod nango;
 mod nodes;
 mod overload;
 mod parameters;
@@ -46,6 +51,7 @@ mod recovery;
 mod reload;
 mod resources;
 mod routes;
+mod scripted;
 mod scripts;
 mod secret_hosts;
 mod serve;
@@ -57,3 +63,4 @@ mod terminal;
 mod tool_calls;
 mod traces;
 mod upgrades;
+mod workers;

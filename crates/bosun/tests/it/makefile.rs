@@ -1,6 +1,6 @@
-//! `make demo` and `make serve` show that a program is being built, and say nothing where none is.
+//! `make demo` and `make serve` show the progress of a build, and print nothing if the program is up to date.
 //!
-//! Cargo is replaced by a script that prints its arguments: what is tested is what it is asked for.
+//! Cargo is replaced by a script that prints its arguments, which are what is tested.
 
 use std::{fs::File, os::unix::fs::PermissionsExt, path::Path};
 

@@ -95,7 +95,7 @@ async fn every_provider_goes_through_a_whole_query_and_through_every_fault() {
         completes("hello", "Hello! How can I help?", 0).await;
         completes("busy", "Thank you for waiting.", 0).await;
         completes("overloaded", "Here I am again.", 0).await;
-        completes("broken", "Mended.", 0).await;
+        completes("broken", "Repaired.", 0).await;
         // Broken off in the middle of a call: it is retried, and the call runs once.
         completes("cut", "Whole.", 1).await;
         completes("slow", "Byte by byte.", 0).await;

@@ -2,15 +2,17 @@
 
 use std::{path::Path, process::Output};
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpListener,
     process::Command,
 };
 
-use crate::program::{Server, bosun, run, stderr, stdout};
+use crate::{
+    program::{bosun, run, stderr, stdout},
+    scripted::Folder,
+};
 
 /// Scenes for what the examples do not show.
 const SCRIPT: &str = r#"
@@ -33,33 +35,9 @@ scenes:
       - fail: {status: 400, message: "no such deployment"}
 "#;
 
-const MANIFESTS: &str = "
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Model
-metadata: {name: default}
-spec: {provider: scripted, config: {scripted: {file: model.script.yaml}}}
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata: {name: tester}
-spec: {prompt: Do as the script says.}
-";
-
-/// A directory with manifests and a file of tools.
-fn workplace(tools: &[&str]) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let manifests = directory.path().join("agents");
-    std::fs::create_dir(&manifests).unwrap();
-    std::fs::write(manifests.join("agents.yaml"), MANIFESTS).unwrap();
-    std::fs::write(manifests.join("model.script.yaml"), SCRIPT).unwrap();
-    let definition = |name: &&str| json!({ "name": name, "description": "A tool", "parameters": { "type": "object" } });
-    let tools: Vec<_> = tools.iter().map(definition).collect();
-    std::fs::write(directory.path().join("tools.json"), json!(tools).to_string()).unwrap();
-    directory
-}
-
-async fn serve(workplace: &TempDir) -> Server {
-    Server::start_with(&workplace.path().join("agents")).await
+/// A folder with a file of tools.
+fn workplace(tools: &[&str]) -> Folder {
+    Folder::new(SCRIPT, "").with_tools(tools)
 }
 
 fn query(base: &str, workplace: &Path, input: &str) -> Command {
@@ -82,7 +60,7 @@ fn check(output: &Output, code: i32, answer: &str, said: &[&str]) {
 #[tokio::test]
 async fn a_command_may_answer_with_megabytes() {
     let workplace = workplace(&["probe"]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let mut asking = query(&server.base, workplace.path(), "one tool");
     // Quotes, which JSON would make twice as long as a post may be.
     asking.args(["--tools", "tools.json", "--run", r#"probe=yes '""' | head -c 3000000"#]);
@@ -98,7 +76,7 @@ async fn a_command_may_answer_with_megabytes() {
 #[tokio::test]
 async fn the_answer_is_all_that_standard_output_gets() {
     let workplace = workplace(&["probe"]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let mut command = query(&server.base, workplace.path(), "one tool");
     let output = run(command.args(["--tools", "tools.json", "--run", "probe=cat"])).await;
     let steps = ["· thinking", "→ probe {\"word\":\"one\"}", "← probe {\"word\":\"one\"}", "✓ completed"];
@@ -108,7 +86,7 @@ async fn the_answer_is_all_that_standard_output_gets() {
 #[tokio::test]
 async fn calls_of_one_turn_run_at_the_same_time() {
     let workplace = workplace(&["left", "right"]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     // Each command waits for the other: one after the other, they would never end.
     let meet = |mine: &str, other: &str| format!("touch {mine}; until [ -e {other} ]; do :; done; echo {mine}");
     let mut command = query(&server.base, workplace.path(), "two tools");
@@ -120,7 +98,7 @@ async fn calls_of_one_turn_run_at_the_same_time() {
 #[tokio::test]
 async fn the_model_reads_why_a_command_failed() {
     let workplace = workplace(&["probe"]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let mut command = query(&server.base, workplace.path(), "one tool");
     let output = run(command.args(["--tools", "tools.json", "--run", "probe=echo out of paper >&2; exit 3"])).await;
     let answer = "probe said Error: the command ended with exit status: 3: out of paper\n";
@@ -130,7 +108,7 @@ async fn the_model_reads_why_a_command_failed() {
 #[tokio::test]
 async fn a_server_that_restarts_in_the_middle_is_found_again() {
     let workplace = workplace(&["probe"]);
-    let mut server = serve(&workplace).await;
+    let mut server = workplace.serve().await;
     // The command calls here when it runs, and goes on when it gets an answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = format!("probe=curl --silent http://{}", listener.local_addr().unwrap());
@@ -144,13 +122,13 @@ async fn a_server_that_restarts_in_the_middle_is_found_again() {
         connection.write_all(b"HTTP/1.0 200 OK\r\n\r\nafter the restart").await.unwrap();
     };
     let (output, ()) = tokio::join!(asked, restart);
-    check(&output, 0, "probe said after the restart\n", &["trying again", "connected again", "✓ completed"]);
+    check(&output, 0, "probe said after the restart\n", &["retrying", "reconnected", "✓ completed"]);
 }
 
 #[tokio::test]
 async fn events_come_as_json_where_a_program_reads_them() {
     let workplace = workplace(&["probe"]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let mut command = query(&server.base, workplace.path(), "one tool");
     let output =
         run(command.args(["--tools", "tools.json", "--run", "probe=echo ok", "--json", "--name", "as-json"])).await;
@@ -166,7 +144,7 @@ async fn events_come_as_json_where_a_program_reads_them() {
 #[tokio::test]
 async fn a_query_that_fails_ends_with_one() {
     let workplace = workplace(&[]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let output = run(&mut query(&server.base, workplace.path(), "nothing works")).await;
     check(&output, 1, "", &["no such deployment", "[model_refused]", "✗ failed"]);
 }
@@ -174,7 +152,7 @@ async fn a_query_that_fails_ends_with_one() {
 #[tokio::test]
 async fn what_the_server_refuses_is_an_error_with_its_code() {
     let workplace = workplace(&[]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let ask = |arguments: &[&str]| {
         let mut command = bosun();
         command.args(["query", "--server", &server.base]).args(arguments);
@@ -196,7 +174,7 @@ async fn what_the_server_refuses_is_an_error_with_its_code() {
 #[tokio::test]
 async fn a_limit_is_passed_on_and_a_warning_is_passed_back() {
     let workplace = workplace(&["probe"]);
-    let server = serve(&workplace).await;
+    let server = workplace.serve().await;
     let mut command = query(&server.base, workplace.path(), "slowly");
     let output = run(command.args(["--timeout", "20ms"])).await;
     check(&output, 1, "", &["[query_timeout]", "✗ failed"]);

@@ -120,12 +120,54 @@ async fn the_commands_of_the_api_page_run() {
     play("docs/api.md", server.port(), directory.path()).await;
 }
 
+/// From nothing to an agent that uses two public servers. `npx` takes the pinned packages of `interop/mcp`, since the folder
+/// is below them.
+#[tokio::test]
+async fn the_tour_of_the_mcp_page_runs_as_it_is_printed() {
+    let packages = crate::mcp::packages().await;
+    let directory = tempfile::tempdir_in(packages).unwrap();
+    let said = play("docs/mcp.md", free_port(), directory.path()).await;
+    for line in [
+        "{\"content\":\"The answer is 42.\\n\"}",
+        "everything  ready ",
+        "files       ready ",
+        "The file says {\"content\":\"The answer is 42.\\n\"} The sum of 40 and 2 is 42.",
+    ] {
+        assert!(said.contains(line), "`{line}` is not in:\n{said}");
+    }
+}
+
 #[tokio::test]
 async fn the_commands_of_the_streaming_page_run() {
     let server = Server::start().await;
     let directory = tempfile::tempdir().unwrap();
     let said = play("docs/streaming.md", server.port(), directory.path()).await;
     assert!(said.contains("event: complete"), "{said}");
+}
+
+#[tokio::test]
+async fn the_commands_of_the_approvals_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("docs/approvals.md", free_port(), directory.path()).await;
+    for expected in [
+        r#""status":"approval_required""#,
+        r#""status":"parameters_required""#,
+        "You are invited",
+        "rejected; query `second` is",
+        "the user rejected this call: no, better not",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert_eq!(said.matches("Done: {").count(), 2, "{said}");
+}
+
+#[tokio::test]
+async fn the_commands_of_the_a2a_page_run() {
+    let server = Server::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let said = play("docs/a2a.md", server.port(), directory.path()).await;
+    assert!(said.contains("25% of 8,432 is 2,108\nTASK_STATE_COMPLETED\ncompleted\n"), "{said}");
+    assert!(said.contains("statusUpdate") && said.contains("artifactUpdate"), "{said}");
 }
 
 #[tokio::test]
@@ -169,6 +211,25 @@ async fn the_commands_of_the_models_page_run() {
     assert!(stdout(&said).contains(r#"{"type":"text","text":"Hello! How can I help?"}"#), "{}", stdout(&said));
 }
 
+#[tokio::test]
+async fn the_commands_and_the_settings_of_the_nango_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let (port, nango) = (free_port(), free_port());
+    let page = read("docs/nango.md")
+        .replace("bosun nango serve", &format!("bosun nango serve --listen 127.0.0.1:{nango}"))
+        .replace("127.0.0.1:3003", &format!("127.0.0.1:{nango}"));
+    let said = run_shell(&script(&page, port), directory.path()).await;
+    assert!(said.status.success(), "{}\n{}", stdout(&said), stderr(&said));
+    let shown = stdout(&said);
+    assert!(shown.contains("Re: invoice 7") && !shown.contains("Lunch?"), "{shown}");
+    assert!(shown.contains("thread-9"), "{shown}");
+    // The settings as they are printed.
+    let [settings] = &blocks(&page, "toml")[..] else { panic!("one block of settings") };
+    std::fs::write(directory.path().join("bosun.toml"), settings).unwrap();
+    let shown = run(bosun().arg("config").current_dir(directory.path())).await;
+    assert!(stdout(&shown).contains(r#"connections = { "google-mail-ynxw" = "my-connection" }"#), "{}", stdout(&shown));
+}
+
 #[test]
 fn the_manifests_and_the_script_of_the_models_page_can_be_used() {
     let page = read("docs/models.md");
@@ -187,10 +248,14 @@ fn pages_link_to_pages_that_exist() {
     for page in [
         "README.md",
         "ARCHITECTURE.md",
+        "docs/a2a.md",
+        "docs/a2a-client-tools.md",
         "docs/api.md",
         "docs/cli.md",
+        "docs/mcp.md",
         "docs/streaming.md",
         "docs/models.md",
+        "docs/nango.md",
         "docs/errors.md",
         "docs/formats.md",
         "docs/schemas.md",

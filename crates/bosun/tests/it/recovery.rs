@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Starts a process with a fault at `fault`, gives it `body` to work on, and waits for its crash.
-async fn die_at(world: &World, fault: &str, body: &Value) {
+pub(crate) async fn die_at(world: &World, fault: &str, body: &Value) {
     let mut server = match soon("the start of the server", world.spawn(Some(fault)).ready()).await {
         Started::Ready(server) => server,
         Started::Dead(Death::AtFaultPoint) => return,
@@ -29,7 +29,7 @@ async fn die_at(world: &World, fault: &str, body: &Value) {
 }
 
 /// How often a tool ran, by the lines that it wrote.
-fn runs(world: &World, tool: &str) -> usize {
+pub(crate) fn runs(world: &World, tool: &str) -> usize {
     let ledger = fs::read_to_string(world.ledger()).unwrap_or_default();
     let lines = ledger.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
     lines.filter(|line| line["tool"] == tool).count()
@@ -149,7 +149,7 @@ async fn a_query_that_crashes_the_server_is_failed_and_no_other() {
 }
 
 #[tokio::test]
-async fn restarts_in_order_during_one_long_turn_poison_nothing() {
+async fn graceful_restarts_during_one_long_turn_poison_nothing() {
     let world = World::new();
     let mut server = world.start().await;
     assert_eq!(Client::of(&server.base).post("", &scenes::query("long", Scene::Endless)).await.status, 200);

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{
@@ -317,4 +318,75 @@ async fn a_server_does_not_start_with_a_faulty_file_of_tools() {
     assert!(matches!(started, Started::Dead(_)), "{started:?}");
     let log = std::fs::read_to_string(world.log()).unwrap();
     assert!(log.contains("tool-config.json:1:") && log.contains("`colour`"), "{log}");
+}
+
+/// A peer that answers at once and then sends a byte at a time, without an end.
+fn dripping() -> String {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/tools.json", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                // A request fits into one packet here, and is answered after it has arrived.
+                let _ = stream.read(&mut [0; 4096]);
+                let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{");
+                while sent.is_ok() {
+                    std::thread::sleep(Duration::from_millis(100));
+                    sent = stream.write_all(b" ");
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_drips_is_given_up_and_hides_nothing() {
+    let url = dripping();
+    let world = world().with(&["--tools", &url]);
+    let began = std::time::Instant::now();
+    let server = world.start().await;
+    assert!(began.elapsed() < Duration::from_secs(20), "the start took {:?}", began.elapsed());
+    assert_eq!(names(&tools(&server).await), ["lookup"]);
+    let found = status(&server).await;
+    assert_eq!(found["faults"][0]["code"], "source_unavailable", "{found}");
+    assert!(found["faults"][0]["message"].as_str().unwrap().contains("did not answer within 10 s"), "{found}");
+    // Queries are answered while it is fetched again.
+    let reload = api(&server, "POST", "/v1/reload", None);
+    let other = async {
+        let began = std::time::Instant::now();
+        (tools(&server).await, began.elapsed())
+    };
+    let (_, (listed, took)) = soon("both answers", async { tokio::join!(reload, other) }).await;
+    assert_eq!(names(&listed), ["lookup"]);
+    assert!(took < Duration::from_secs(5), "a read waited {took:?} for the reload");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_template_that_cannot_be_used_is_reported_when_its_file_is_read() {
+    let world = world();
+    let tools = world.path("tools.yaml");
+    let tool = |schema: &str, body: &str| {
+        format!(
+            "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: fetch}}\nspec:\n  type: http\n{schema}  http:\n    \
+             url: https://api.example.com/{{id}}\n    method: POST\n    body: '{body}'\n"
+        )
+    };
+    std::fs::write(&tools, tool("  inputSchema: {type: object, properties: {}}\n", "{oops")).unwrap();
+    let world = world.with(&["--tools", tools.to_str().unwrap()]);
+    let started = soon("an end", world.spawn(None).ready()).await;
+    assert!(matches!(started, Started::Dead(_)), "{started:?}");
+    let log = std::fs::read_to_string(world.log()).unwrap();
+    assert!(log.contains("tools.yaml:8:10") && log.contains("`inputSchema` has no property `id`"), "{log}");
+    assert!(log.contains("tools.yaml:10:11") && log.contains("the body is not JSON"), "{log}");
+    // Without a schema, its slots take any argument.
+    std::fs::write(&tools, tool("", "{}")).unwrap();
+    let server = world.start().await;
+    assert_eq!(names(&self::tools(&server).await), ["fetch", "lookup"]);
+    std::fs::write(&tools, tool("", "{oops")).unwrap();
+    let refused = api(&server, "POST", "/v1/reload", None).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert_eq!(names(&self::tools(&server).await), ["fetch", "lookup"], "the last good one stays");
 }

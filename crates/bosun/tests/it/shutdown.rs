@@ -57,7 +57,7 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
             Death::Exited(0) => {
                 let left: Vec<_> = world.data().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
                 if left.iter().any(|name| name.to_string_lossy().ends_with("-wal")) {
-                    proof.violation(format!("an end in order left {left:?}"));
+                    proof.violation(format!("a graceful shutdown left {left:?}"));
                 }
             }
             Death::Exited(130) if !in_order => {}
@@ -131,7 +131,7 @@ async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
         until("a flush that does not return", || disk.stalled() > 0).await;
         server.terminate();
         let waited = tokio::time::timeout(Duration::from_millis(700), server.death()).await;
-        assert!(waited.is_err(), "an end in order waits for the disk: {waited:?}");
+        assert!(waited.is_err(), "a graceful shutdown waits for the disk: {waited:?}");
         let begun = Instant::now();
         server.terminate();
         assert_eq!(soon("the end", server.death()).await, Death::Exited(130));
@@ -141,7 +141,7 @@ async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
     assert!(asked.is_err(), "what is not on the disk is not answered: {asked:?}");
     assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
     // The first process has ended, and the disk is repaired.
-    disk.mend();
+    disk.repair();
     let mut server = world.start().await;
     let created = Client::of(&server.base).post("?wait=20s", &body).await;
     assert!(matches!(created.status, 200 | 409), "{}", created.body);

@@ -158,7 +158,7 @@ async fn every_fault_of_a_store_is_reported_at_once() {
     sql(&data, "DELETE FROM documents;");
     assert_refused(
         &check(&data).await,
-        &["error[document_missing]: query `default/told`", "3 faults", "and only those"],
+        &["error[document_missing]: query `default/told`", "3 faults", "Only the named queries are damaged"],
     );
 }
 
@@ -305,7 +305,7 @@ async fn a_copy_replaces_nothing_by_accident() {
 /// Backups are made while clients work; each is complete, has all that was acknowledged before it was started, and a
 /// server goes on from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_made_under_load_is_whole_and_can_be_gone_on_from() {
+async fn a_copy_made_under_load_is_complete_and_can_be_served() {
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
     let play = Play::new(Client::new(address), Rng::new(7));

@@ -41,7 +41,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).await.expect("the terminal takes keys");
     }
 
-    /// Waits until `text` is shown, and gives back what was shown before it.
+    /// Waits until `text` is shown, and returns what was shown before it.
     pub(crate) async fn sees(&mut self, text: &str) -> String {
         let waited_for = format!("`{text}` on the screen");
         soon(&waited_for, async {

@@ -26,7 +26,7 @@ pub(super) fn check_names(root: &Map<String, Value>) -> Result<(), String> {
     match names.into_iter().find(|name| !is_parameter_name(name)) {
         None => Ok(()),
         Some(name) => Err(format!(
-            "parameter `{}` has a name that is not taken: a letter or `_`, then letters, digits and `_`, at most {LONGEST_PARAMETER}",
+            "parameter `{}` has a name that Gemini does not accept: it needs a letter or `_`, then letters, digits and `_`, at most {LONGEST_PARAMETER}",
             clip(name, 80)
         )),
     }

@@ -72,7 +72,10 @@ pub(super) fn function(
     let mut reducer = Reducer { root: &root, written: 0, lost };
     let reduced = reducer.reduce(&root, "", 0);
     let mut fields = named(alias, tool);
-    fields.insert("parameters".to_owned(), reduced);
+    // This API refuses an object without properties: a function that takes nothing has no parameters.
+    if reduced.get("properties").and_then(Value::as_object).is_some_and(|properties| !properties.is_empty()) {
+        fields.insert("parameters".to_owned(), reduced);
+    }
     Ok(Value::Object(fields))
 }
 
@@ -87,7 +90,7 @@ impl Reducer<'_> {
         let Value::Object(fields) = source else { return self.anything(here) };
         self.written += 1;
         if depth > DEEPEST || self.written > MOST {
-            self.lost.add(here, "is too deep or too large; the model is told of an object");
+            self.lost.add(here, "is too deep or too large; the model sees a plain object");
             return json!({"type": "object"});
         }
         if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
@@ -146,7 +149,7 @@ impl Reducer<'_> {
             taken if TAKEN.contains(&taken) => _ = reduced.insert(name.to_owned(), value.clone()),
             silent if SILENT.contains(&silent) => {}
             "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self.say(name, value, reduced, here),
-            _ => self.lost.keyword(here, name, "is not taken; the model is not told of it"),
+            _ => self.lost.keyword(here, name, "is not supported; the model does not see it"),
         }
     }
 
@@ -226,11 +229,11 @@ impl Reducer<'_> {
                 }
             }
             _ if keyword == "allOf" || reduced.contains_key("anyOf") => {
-                self.lost.keyword(here, keyword, "is not taken; the model is not told of it");
+                self.lost.keyword(here, keyword, "is not supported; the model does not see it");
             }
             several => {
                 if keyword == "oneOf" {
-                    self.lost.keyword(here, keyword, "became `anyOf`: the model is not told that only one may match");
+                    self.lost.keyword(here, keyword, "became `anyOf`: the model does not see that only one may match");
                 }
                 let alternatives = several
                     .iter()
@@ -261,7 +264,11 @@ impl Reducer<'_> {
         if fields.get("items") == Some(&json!(false)) {
             reduced.insert("maxItems".to_owned(), json!(count));
         }
-        self.lost.keyword(here, "prefixItems", "is not taken; the model is told what items may be, not at which place");
+        self.lost.keyword(
+            here,
+            "prefixItems",
+            "is not supported; the model sees which items are allowed, but not at which position",
+        );
     }
 
     /// Next to a choice, a schema may have hardly any other keyword.
@@ -271,7 +278,7 @@ impl Reducer<'_> {
             // Keywords about one type are in the alternatives of that type already.
             if !stays && keyword != "type" && !ABOUT_ONE_TYPE.iter().any(|(words, _)| words.contains(&keyword.as_str()))
             {
-                self.lost.keyword(here, keyword, "is not taken beside a choice; the model is not told of it");
+                self.lost.keyword(here, keyword, "is not supported beside a choice; the model does not see it");
             }
             stays
         });
@@ -279,7 +286,7 @@ impl Reducer<'_> {
 
     /// Describes a keyword that cannot be expressed.
     fn say(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
-        self.lost.keyword(here, keyword, "is not taken; the description says it instead");
+        self.lost.keyword(here, keyword, "is not supported; the description states it instead");
         let said = format!("{keyword}: {}", clip(&value.to_string(), 400));
         describe_more(reduced, &said);
     }
@@ -291,7 +298,7 @@ impl Reducer<'_> {
         } else if reduced.contains_key("items") {
             "array"
         } else {
-            self.lost.add(here, "takes a value of any type; the model is told of a text");
+            self.lost.add(here, "accepts any type; the model sees a string");
             "string"
         };
         reduced.shift_insert(0, "type".to_owned(), json!(kind));

@@ -44,7 +44,7 @@ impl Reducer<'_> {
         };
         self.written += 1;
         if depth > DEEPEST || self.written > MOST {
-            self.lost.add(here, "is too deep or too large; the model is told of an object");
+            self.lost.add(here, "is too deep or too large; the model sees a plain object");
             return json!({"type": "object"});
         }
         if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
@@ -79,10 +79,10 @@ impl Reducer<'_> {
                     }
                 }
                 // Positions cannot be distinguished; the item at each is described.
-                "prefixItems" => self.lost.keyword(here, name, "is not taken; the description says it instead"),
+                "prefixItems" => self.lost.keyword(here, name, "is not supported; the description states it instead"),
                 "anyOf" | "oneOf" => self.choose(name, value, here, depth, &mut reduced),
                 "$defs" | "definitions" | "$schema" | "$id" | "$comment" | "title" | "examples" | "default" => {}
-                _ => self.lost.keyword(here, name, "is not taken; the model is not told of it"),
+                _ => self.lost.keyword(here, name, "is not supported; the model does not see it"),
             }
         }
         if let Some(places) = fields.get("prefixItems") {
@@ -105,7 +105,7 @@ impl Reducer<'_> {
             alternatives.iter().enumerate().filter(|(_, schema)| **schema != json!({"type": "null"})).collect();
         let Some(&(index, first)) = real.first() else { return };
         if real.len() > 1 {
-            self.lost.keyword(here, keyword, "is not taken; the model is told of its first alternative only");
+            self.lost.keyword(here, keyword, "is not supported; the model sees only its first alternative");
         }
         let at = path::with_index(&path::with_key(here, keyword), index);
         if let Value::Object(chosen) = self.reduce(first, &at, depth + 1) {

@@ -205,10 +205,10 @@ fn a_tuple_that_cannot_be_expressed_is_reported_as_a_loss() {
             "size": {"type": "number", "maximum": 9, "description": "exclusiveMinimum: 0"},
         }),
         &[
-            "tool `my.tool`: properties.pair.prefixItems: `prefixItems` is not taken; the model is told what items may be, not at which place",
-            "tool `my.tool`: properties.rest.prefixItems: `prefixItems` is not taken; the model is told what items may be, not at which place",
-            "tool `my.tool`: properties.none.items: `items` is not taken; the model is not told of it",
-            "tool `my.tool`: properties.size.exclusiveMinimum: `exclusiveMinimum` is not taken; the description says it instead",
+            "tool `my.tool`: properties.pair.prefixItems: `prefixItems` is not supported; the model sees which items are allowed, but not at which position",
+            "tool `my.tool`: properties.rest.prefixItems: `prefixItems` is not supported; the model sees which items are allowed, but not at which position",
+            "tool `my.tool`: properties.none.items: `items` is not supported; the model does not see it",
+            "tool `my.tool`: properties.size.exclusiveMinimum: `exclusiveMinimum` is not supported; the description states it instead",
         ],
     );
     let (declaration, lost) = declared(AnyDialect::Ollama, old_shape());
@@ -218,7 +218,7 @@ fn a_tuple_that_cannot_be_expressed_is_reported_as_a_loss() {
             &json!({"type": "array", "description": r#"items, in this order: [{"type":"string"},{"type":"number"}]"#})
         )
     );
-    assert!(lost[2].contains("`prefixItems` is not taken; the description says it instead"), "{lost:?}");
+    assert!(lost[2].contains("`prefixItems` is not supported; the description states it instead"), "{lost:?}");
 }
 
 #[test]
@@ -253,10 +253,10 @@ fn ollama_gets_the_subset_that_it_supports() {
             "required": ["a"],
         }),
         &[
-            "tool `my.tool`: properties.b.anyOf[1].minimum: `minimum` is not taken; the model is not told of it",
-            "tool `my.tool`: properties.c.oneOf: `oneOf` is not taken; the model is told of its first alternative only",
-            "tool `my.tool`: properties.f.items.pattern: `pattern` is not taken; the model is not told of it",
-            "tool `my.tool`: additionalProperties: `additionalProperties` is not taken; the model is not told of it",
+            "tool `my.tool`: properties.b.anyOf[1].minimum: `minimum` is not supported; the model does not see it",
+            "tool `my.tool`: properties.c.oneOf: `oneOf` is not supported; the model sees only its first alternative",
+            "tool `my.tool`: properties.f.items.pattern: `pattern` is not supported; the model does not see it",
+            "tool `my.tool`: additionalProperties: `additionalProperties` is not supported; the model does not see it",
         ],
     );
 }
@@ -291,7 +291,7 @@ fn a_tool_that_cannot_be_expressed_is_quarantined_and_the_others_go() {
     assert_eq!(declarations.json, "[]");
     assert_eq!(
         declarations.quarantined[0].reason,
-        "parameter `a-b` has a name that is not taken: a letter or `_`, then letters, digits and `_`, at most 64"
+        "parameter `a-b` has a name that Gemini does not accept: it needs a letter or `_`, then letters, digits and `_`, at most 64"
     );
 }
 
@@ -331,14 +331,48 @@ fn gemini_openapi_expresses_its_subset() {
             "above": {"type": "number", "description": "exclusiveMinimum: 0"},
         }, "required": ["name"]}),
         &[
-            "tool `my.tool`: properties.name.format: `format` is not taken; the description says it instead",
-            "tool `my.tool`: properties.level.enum: `enum` is not taken; the description says it instead",
-            "tool `my.tool`: properties.place.patternProperties: `patternProperties` is not taken; the model is not told of it",
-            "tool `my.tool`: properties.choice.oneOf: `oneOf` became `anyOf`: the model is not told that only one may match",
-            "tool `my.tool`: properties.any: takes a value of any type; the model is told of a text",
-            "tool `my.tool`: properties.above.exclusiveMinimum: `exclusiveMinimum` is not taken; the description says it instead",
+            "tool `my.tool`: properties.name.format: `format` is not supported; the description states it instead",
+            "tool `my.tool`: properties.level.enum: `enum` is not supported; the description states it instead",
+            "tool `my.tool`: properties.place.patternProperties: `patternProperties` is not supported; the model does not see it",
+            "tool `my.tool`: properties.choice.oneOf: `oneOf` became `anyOf`: the model does not see that only one may match",
+            "tool `my.tool`: properties.any: accepts any type; the model sees a string",
+            "tool `my.tool`: properties.above.exclusiveMinimum: `exclusiveMinimum` is not supported; the description states it instead",
         ],
     );
+}
+
+#[test]
+fn gemini_openapi_has_no_parameters_for_a_tool_that_takes_none() {
+    for parameters in [json!({}), json!({"type": "object", "properties": {}})] {
+        let (declaration, _) = declared(AnyDialect::GeminiOpenApi, parameters);
+        let function = declaration.pointer("/0/functionDeclarations/0");
+        assert_eq!(function, Some(&json!({"name": "my_tool_12345678", "description": "Does things"})));
+    }
+}
+
+#[test]
+fn definitions_that_nothing_refers_to_are_left_out() {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/used"}},
+        "$defs": {
+            "used": {"type": "object", "properties": {"b": {"$ref": "#/$defs/through"}}},
+            "through": {"type": "string"},
+            "unused": {"anyOf": [{"$ref": "#/$defs/lonely"}]},
+            "lonely": {"type": "number"},
+        },
+    });
+    for dialect in [AnyDialect::Served(Dialect::OpenAiChat), AnyDialect::Served(Dialect::Anthropic), AnyDialect::Gemini]
+    {
+        let (declaration, lost) = declared(dialect, parameters.clone());
+        let text = declaration.to_string();
+        assert!(text.contains("through") && !text.contains("unused") && !text.contains("lonely"), "{text}");
+        assert_eq!(lost, [""; 0]);
+    }
+    // A name that is not a path may mean any of them.
+    let anchored =
+        json!({"properties": {"a": {"$ref": "#here"}}, "$defs": {"x": {"$anchor": "here", "type": "string"}}});
+    assert!(declared(AnyDialect::Gemini, anchored).0.to_string().contains("here"));
 }
 
 #[test]
@@ -349,5 +383,5 @@ fn gemini_openapi_bounds_a_recursion() {
     let (declaration, lost) = declared(AnyDialect::GeminiOpenApi, parameters);
     assert!(!declaration.to_string().contains("$ref"));
     assert_eq!(lost.len(), 1);
-    assert!(lost[0].ends_with("is too deep or too large; the model is told of an object"), "{lost:?}");
+    assert!(lost[0].ends_with("is too deep or too large; the model sees a plain object"), "{lost:?}");
 }

@@ -26,14 +26,16 @@ const MAX_DEPTH: usize = bosun_core::json::JsonLimits::DEEPEST;
 /// Why a text could not be read as data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    #[error("this has more than {MAX_SIZE} bytes, which is the most that is read")]
+    #[error("this is larger than {MAX_SIZE} bytes, the largest size that is read")]
     TooLarge,
     #[error("this is not UTF-8 text")]
     NotUtf8 { place: SourcePlace },
     #[error("the text is UTF-16: save it as UTF-8")]
     Utf16,
-    #[error("there is nothing in it")]
+    #[error("it is empty")]
     Empty,
+    #[error("these are not node types of n8n: a `nodes.json` is a list of objects with `name`")]
+    NotNodeTypes,
     #[error("not valid {syntax}: {message}")]
     Syntax { syntax: Syntax, place: SourcePlace, message: String },
 }
@@ -46,6 +48,7 @@ impl ReadError {
             Self::TooLarge => "file_too_large",
             Self::NotUtf8 { .. } | Self::Utf16 => "not_utf8",
             Self::Empty => "empty_file",
+            Self::NotNodeTypes => "not_node_types",
             Self::Syntax { .. } => "syntax_error",
         }
     }
@@ -55,7 +58,7 @@ impl ReadError {
     pub fn place(&self) -> SourcePlace {
         match self {
             Self::NotUtf8 { place } | Self::Syntax { place, .. } => *place,
-            Self::TooLarge | Self::Utf16 | Self::Empty => SourcePlace::START,
+            Self::TooLarge | Self::Utf16 | Self::Empty | Self::NotNodeTypes => SourcePlace::START,
         }
     }
 }

@@ -33,7 +33,7 @@ fn yaml_is_read_as_yaml_1_2() {
 }
 
 #[test]
-fn a_stream_counts_as_a_list() {
+fn a_stream_is_read_as_a_list() {
     let text =
         "---\nkind: Tool\n---\n# nothing\n---\nkind: Agent\nspec:\n  tools:\n    - name: ä\n      type: custom\n";
     let document = Document::read(text).unwrap();
@@ -53,16 +53,16 @@ fn one_yaml_document_is_itself() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_an_error() {
+fn a_duplicate_key_is_an_error() {
     fails("{\n \"a\": 1,\n \"b\": {\"ä\": 1, \"ä\": 2}}", "syntax_error", "3:18", "`ä` appears twice");
     fails("a: 1\nb: 2\na: 3\n", "syntax_error", "3:1", "duplicate");
 }
 
 #[test]
 fn broken_text_is_reported_where_it_breaks() {
-    fails("", "empty_file", "1:1", "nothing");
-    fails(" \n// only a comment", "empty_file", "1:1", "nothing");
-    fails("---\n---\n", "empty_file", "1:1", "nothing");
+    fails("", "empty_file", "1:1", "it is empty");
+    fails(" \n// only a comment", "empty_file", "1:1", "it is empty");
+    fails("---\n---\n", "empty_file", "1:1", "it is empty");
     fails("{\"tools\": [\n  {\"name\": \"a\"", "syntax_error", "2:14", "EOF while parsing");
     fails("{\"a\": 1,}", "syntax_error", "1:9", "trailing comma");
     fails("{\"ä\": x}", "syntax_error", "1:7", "expected value");

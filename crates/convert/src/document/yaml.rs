@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Value>, ReadError> {
         // The message repeats the position, which is reported separately.
         let message = match message.split(" at line ").next().unwrap_or_default() {
             text if text.starts_with("alias replay limit") => {
-                format!("its aliases stand for more than {MAX_REPLAYED} values")
+                format!("its aliases expand to more than {MAX_REPLAYED} values")
             }
             "recursion limit exceeded" => format!("nested more than {MAX_DEPTH} levels deep"),
             text => text.to_owned(),

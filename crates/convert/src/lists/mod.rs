@@ -92,11 +92,8 @@ fn described<'a>(fields: &Fields<'a>, schema_keys: &[&'static str], report: &Rep
 
 impl Described<'_> {
     fn external(self, why_outside: &str) -> Found {
-        Found {
-            tool: Tool::new(self.name, self.description, self.parameters, Binding::External),
-            origin: self.origin,
-            inside: InsideTool::Never(why_outside.to_owned()),
-        }
+        let tool = Tool::new(self.name, self.description, self.parameters, Binding::External);
+        Found { inside: InsideTool::Never(why_outside.to_owned()), ..Found::new(tool, self.origin) }
     }
 }
 
@@ -147,10 +144,14 @@ fn mcp(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let described = described(&fields, &["inputSchema"], report)?;
     let title = text(&fields, "title").map(str::to_owned);
     let annotations = annotations(&fields);
+    // Kept for MCP, and reported where another format loses them.
+    fields.ignore(&["outputSchema", "_meta", "execution", "icons"]);
     fields.drop_unknown();
+    let entry = Some(Box::new(fields.node().clone()));
     let mut found = described.external("its MCP server is not named here; connect Bosun to that server instead");
     found.tool.display_name = title.or(annotations.title);
     found.tool.annotations = annotations.hints;
+    found.entry = entry;
     Some(found)
 }
 
@@ -163,7 +164,7 @@ fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let display_name = text(&fields, "displayName").map(str::to_owned);
     let version = text(&fields, "version").map(str::to_owned);
     let timeout = fields.positive_duration("timeout");
-    let cache_for = fields.positive_duration("cache");
+    let cache = bosun_reading::tool::cache(&fields);
     let deprecated = deprecation(&fields);
     fields.drop_unknown();
     let mut found = match (kind, mode) {
@@ -186,7 +187,7 @@ fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
     found.tool.annotations = annotations.hints;
     found.tool.version = version;
     found.tool.timeout = timeout;
-    found.tool.cache_for = cache_for;
+    found.tool.set_cache(cache);
     found.tool.deprecated = deprecated;
     Some(found)
 }

@@ -39,7 +39,7 @@ fn resource(mut fields: Fields<'_>, report: &Report) -> Option<Found> {
         report.warn(
             fields.path(),
             "not_a_tool",
-            format!("a resource of kind `{}` is no tool and is left out", clip(kind)),
+            format!("a resource of kind `{}` is not a tool and is left out", clip(kind)),
         );
         return None;
     }
@@ -73,6 +73,7 @@ fn resource(mut fields: Fields<'_>, report: &Report) -> Option<Found> {
     let parameters = spec.input_schema.map_or_else(|| default_parameters(&binding), Value::clone);
     let mut tool = Tool::new(name, description, parameters, binding);
     tool.timeout = spec.timeout;
+    tool.set_cache(spec.cache);
     tool.display_name = spec.title;
     tool.annotations = spec.annotations;
     tool.labels = labels;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{API_VERSION, CATEGORY, VERSION};
 use crate::{
     Warning,
+    fields::write_cache,
     found::{Found, InsideTool},
     names::slug,
 };
@@ -33,6 +34,10 @@ pub(crate) fn write(tools: &[Found], warnings: &mut Vec<Warning>) -> Vec<Value> 
                 warnings.extend(request.losses.iter().filter(is_new).cloned());
                 tool.binding = Binding::Http(Box::new(request.http.clone()));
                 tool.timeout = tool.timeout.or(request.timeout);
+                if let Some(takes) = &request.takes {
+                    tool.description.clone_from(&takes.description);
+                    tool.parameters = takes.parameters.clone().into();
+                }
             }
             InsideTool::Never(reason) => {
                 let message = format!("`{}` cannot move: {reason}", tool.name);
@@ -101,14 +106,14 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
         Binding::Nango(_) => {
             lost(
                 "cannot_move",
-                format!("`{}` cannot move: ARK has no tools of Nango; it belongs into a tool-config.json", tool.name),
+                format!("`{}` cannot move: ARK has no tools of Nango; it belongs in a tool-config.json", tool.name),
             );
             return None;
         }
         Binding::A2a { .. } => {
             lost(
                 "cannot_move",
-                format!("`{}` cannot move: ARK knows agents of A2A servers, but no tools of them", tool.name),
+                format!("`{}` cannot move: ARK supports agents of A2A servers, but not their tools", tool.name),
             );
             return None;
         }
@@ -124,6 +129,9 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
     if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
         spec.insert("annotations".to_owned(), annotations);
     }
+    if let Some(cache) = write_cache(tool) {
+        spec.insert("cache".to_owned(), cache);
+    }
     if let Some(block) = block {
         spec.insert(kind.to_owned(), block);
     }
@@ -133,9 +141,6 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
     }
     if tool.deprecated.is_some() {
         nowhere.push("deprecated");
-    }
-    if tool.cache_for.is_some() {
-        nowhere.push("cache");
     }
     if tool.lc_name.is_some() {
         nowhere.push("lc_name");

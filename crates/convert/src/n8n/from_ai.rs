@@ -1,7 +1,7 @@
 //! `$fromAI(key, description, type, default)`: values of an n8n node that the model fills in.
 //!
-//! The calls are found as n8n finds them, in every text of a node's parameters. They are parsed, never evaluated: an
-//! argument must be a literal. n8n's rules for keys apply here too.
+//! The calls are found and parsed as n8n does, in every text of a node's parameters. Nothing is evaluated: an argument
+//! that is an expression is taken as the text that it is written with. n8n's rules for keys apply here too.
 
 use std::ops::Range;
 
@@ -12,6 +12,7 @@ use crate::{
     document::{Path, Trail},
     format::clip,
     found::Report,
+    secrets::is_key,
 };
 
 /// The parameters of one call.
@@ -21,8 +22,13 @@ pub(super) struct Argument {
     pub(super) description: Option<String>,
     pub(super) kind: FromAiKind,
     pub(super) default: Option<Value>,
-    /// An argument that is an expression, which only n8n can evaluate.
-    pub(super) dynamic: Option<String>,
+}
+
+impl Argument {
+    /// The description for the model, if there is one.
+    pub(super) fn described(&self) -> Option<&str> {
+        self.description.as_deref().map(str::trim).filter(|text| !text.is_empty())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,129 +66,120 @@ pub(super) fn calls(text: &str) -> Result<Vec<FromAiCall>, String> {
     Ok(found)
 }
 
-/// One argument of a call, as it is written.
-enum WrittenArgument {
-    Literal(String),
-    /// Anything that is not in quotes.
-    Bare(String),
-}
-
-/// The arguments after the opening parenthesis, and the offset after the closing one.
-fn arguments(text: &str, start: usize) -> Result<(Vec<WrittenArgument>, usize), String> {
+/// The arguments after the opening parenthesis as they are written, and the offset after the closing one.
+fn arguments(text: &str, start: usize) -> Result<(Vec<String>, usize), String> {
     let mut values = Vec::new();
     let mut current = String::new();
-    let mut literal: Option<String> = None;
+    let mut quote = None;
     let mut depth = 0_usize;
     let mut letters = text[start..].char_indices();
-    let mut push = |current: &mut String, literal: &mut Option<String>| {
-        let bare = std::mem::take(current);
-        values.push(match literal.take() {
-            Some(literal) if bare.trim().is_empty() => WrittenArgument::Literal(literal),
-            Some(literal) => WrittenArgument::Bare(format!("{}'{literal}'", bare.trim())),
-            None => WrittenArgument::Bare(bare.trim().to_owned()),
-        });
-    };
     while let Some((offset, letter)) = letters.next() {
-        match letter {
-            '\'' | '"' | '`' => {
-                let content = string(&mut letters, letter)
-                    .ok_or_else(|| format!("a text in `$fromAI({}` does not end", clip(&text[start..])))?;
-                match &mut literal {
-                    None => literal = Some(content),
-                    // Two strings in one argument are an expression.
-                    Some(_) => current.push_str(&content),
+        match (quote, letter) {
+            // n8n takes what follows a backslash as it is: `\n` is the letter.
+            (_, '\\') => current.extend(letters.next().map(|(_, letter)| letter)),
+            (Some(open), letter) => {
+                if letter == open {
+                    quote = None;
                 }
+                current.push(letter);
             }
-            ')' if depth == 0 => {
-                if !text[start..start + offset].trim().is_empty() {
-                    push(&mut current, &mut literal);
+            (None, '\'' | '"' | '`') => {
+                quote = Some(letter);
+                current.push(letter);
+            }
+            (None, ')') if depth == 0 => {
+                if !current.is_empty() {
+                    values.push(current);
                 }
                 return Ok((values, start + offset + 1));
             }
-            ',' if depth == 0 => push(&mut current, &mut literal),
-            _ => {
+            (None, ',') => values.push(std::mem::take(&mut current)),
+            (None, letter) => {
                 match letter {
-                    '(' | '[' | '{' => depth += 1,
-                    ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                    '(' => depth += 1,
+                    ')' => depth -= 1,
                     _ => {}
                 }
                 current.push(letter);
             }
         }
     }
-    Err(format!("the parenthesis of `$fromAI({}` is not closed", clip(&text[start..])))
+    Err(match quote {
+        Some(_) => format!("a text in `$fromAI({}` does not end", clip(&text[start..])),
+        None => format!("the parenthesis of `$fromAI({}` is not closed", clip(&text[start..])),
+    })
 }
 
-/// The rest of a JavaScript string, without its quotes.
-fn string(letters: &mut std::str::CharIndices<'_>, quote: char) -> Option<String> {
-    let mut content = String::new();
-    while let Some((_, letter)) = letters.next() {
-        match letter {
-            '\\' => match letters.next()?.1 {
-                'n' => content.push('\n'),
-                't' => content.push('\t'),
-                'r' => content.push('\r'),
-                other => content.push(other),
-            },
-            _ if letter == quote => return Some(content),
-            _ => content.push(letter),
-        }
+/// The text of an argument: without its quotes if it begins and ends with one, else as it is written.
+fn clean(written: &str) -> &str {
+    let written = written.trim();
+    let quoted = ['\'', '`', '"'].into_iter().find_map(|quote| {
+        let inner = written.strip_prefix(quote)?;
+        // A lone quote begins and ends with itself; JavaScript's `slice(1, -1)` of it is empty.
+        if inner.is_empty() { Some("") } else { inner.strip_suffix(quote) }
+    });
+    quoted.unwrap_or(written)
+}
+
+fn argument(values: &[String]) -> Result<Argument, String> {
+    let value = |index: usize| values.get(index).map(|written| clean(written));
+    let key = value(0).unwrap_or_default();
+    if key.is_empty() {
+        return Err("`$fromAI()` has no key".to_owned());
     }
-    None
-}
-
-fn argument(values: &[WrittenArgument]) -> Result<Argument, String> {
-    let key = match values.first() {
-        Some(WrittenArgument::Literal(key)) => key.clone(),
-        Some(WrittenArgument::Bare(expression)) if !expression.is_empty() => {
-            return Err(format!("the key of `$fromAI({})` is an expression", clip(expression)));
-        }
-        _ => return Err("`$fromAI()` has no key".to_owned()),
-    };
     let is_key = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if key.is_empty() || key.len() > 64 || !key.chars().all(is_key) {
-        return Err(format!("the key `{}` of `$fromAI` is not 1 to 64 letters, digits, `_` or `-`", clip(&key)));
+    if key.len() > 64 || !key.chars().all(is_key) {
+        return Err(format!("the key `{}` of `$fromAI` is not 1 to 64 letters, digits, `_` or `-`", clip(key)));
     }
-    let mut dynamic = None;
-    let description = match values.get(1) {
-        Some(WrittenArgument::Literal(text)) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
-        Some(WrittenArgument::Bare(text)) if matches!(text.as_str(), "" | "undefined" | "null") => None,
-        Some(WrittenArgument::Bare(expression)) => {
-            dynamic = Some(expression.clone());
-            None
-        }
-        None => None,
-    };
-    let kind = match values.get(2) {
-        None => FromAiKind::String,
-        Some(WrittenArgument::Literal(text) | WrittenArgument::Bare(text)) => {
-            match text.to_ascii_lowercase().as_str() {
-                "string" | "" | "undefined" => FromAiKind::String,
-                "number" => FromAiKind::Number,
-                "boolean" => FromAiKind::Boolean,
-                "json" => FromAiKind::Json,
-                _ => return Err(format!("`{}` is no type of `$fromAI`: string, number, boolean or json", clip(text))),
-            }
+    let kind = match value(2).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("string") => FromAiKind::String,
+        Some("number") => FromAiKind::Number,
+        Some("boolean") => FromAiKind::Boolean,
+        Some("json") => FromAiKind::Json,
+        Some(other) => {
+            let message = "is not a type of `$fromAI`, which are string, number, boolean and json";
+            return Err(format!("`{}` {message}", clip(other)));
         }
     };
-    let default = match values.get(3) {
-        None => None,
-        Some(WrittenArgument::Bare(text)) if matches!(text.as_str(), "" | "undefined") => None,
-        Some(WrittenArgument::Literal(text) | WrittenArgument::Bare(text)) => Some(default(text, kind)),
-    };
-    Ok(Argument { key, description, kind, default, dynamic })
+    let default = value(3).map(|text| default(text, kind));
+    Ok(Argument { key: key.to_owned(), description: value(1).map(str::to_owned), kind, default })
 }
 
 /// A default is written as text whatever its type; n8n parses it by the type, else as JSON, else as text.
 fn default(text: &str, kind: FromAiKind) -> Value {
-    match kind {
-        FromAiKind::String => text.into(),
-        FromAiKind::Boolean if text.eq_ignore_ascii_case("true") => true.into(),
-        FromAiKind::Boolean if text.eq_ignore_ascii_case("false") => false.into(),
-        FromAiKind::Number | FromAiKind::Boolean | FromAiKind::Json => {
-            serde_json::from_str(text).unwrap_or_else(|_| text.into())
-        }
+    let parsed = match kind {
+        FromAiKind::String => return text.into(),
+        FromAiKind::Boolean if text.eq_ignore_ascii_case("true") => Some(true.into()),
+        FromAiKind::Boolean if text.eq_ignore_ascii_case("false") => Some(false.into()),
+        FromAiKind::Number => number(text),
+        FromAiKind::Boolean | FromAiKind::Json => None,
+    };
+    parsed.or_else(|| serde_json::from_str(text).ok()).unwrap_or_else(|| text.into())
+}
+
+/// JavaScript's `Number(text)`, where an empty text is zero; `None` if it is not a number that JSON has.
+fn number(text: &str) -> Option<Value> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Some(0.into());
     }
+    let radix = |prefix: &str, radix| {
+        let digits = text.strip_prefix(prefix).or_else(|| text.strip_prefix(&prefix.to_ascii_uppercase()))?;
+        i64::from_str_radix(digits, radix).ok().map(Value::from)
+    };
+    if let Some(number) = radix("0x", 16).or_else(|| radix("0o", 8)).or_else(|| radix("0b", 2)) {
+        return Some(number);
+    }
+    if let Ok(whole) = text.parse::<i64>() {
+        return Some(whole.into());
+    }
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    let number = text.parse::<f64>().ok().filter(|number| is_number && number.is_finite())?;
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        #[expect(clippy::cast_possible_truncation, reason = "a whole number below 1e15 fits")]
+        return Some((number as i64).into());
+    }
+    serde_json::Number::from_f64(number).map(Value::Number)
 }
 
 /// The arguments of all calls in a node's parameters; `None` if one of them cannot be read.
@@ -196,14 +193,13 @@ pub(super) fn collect(parameters: &Value, path: &Path, report: &Report) -> Optio
     (report.fault_count() == faults).then(|| arguments.into_values().collect())
 }
 
-fn add(arguments: &mut IndexMap<String, Argument>, argument: Argument, trail: &Trail<'_>, report: &Report) {
-    if let Some(expression) = &argument.dynamic {
-        let message = format!(
-            "the description of `{}` is the expression `{}`, which is left out",
-            argument.key,
-            clip(expression)
-        );
-        report.warn_on_trail(trail, "from_ai_expression", message);
+fn add(arguments: &mut IndexMap<String, Argument>, mut argument: Argument, trail: &Trail<'_>, report: &Report) {
+    if let Some(Value::String(text)) = &argument.default
+        && is_key(text)
+    {
+        let message = format!("the default of `{}` looks like a key and is not copied", argument.key);
+        report.warn_on_trail(trail, "secret_dropped", message);
+        argument.default = None;
     }
     match arguments.get(&argument.key) {
         Some(known) if known.description != argument.description || known.kind != argument.kind => {
@@ -235,8 +231,8 @@ pub(super) fn schema(arguments: &[Argument]) -> Value {
     let mut required = Vec::new();
     for argument in arguments {
         let mut property = argument.kind.schema();
-        if let Some(description) = &argument.description {
-            property.insert("description".to_owned(), description.as_str().into());
+        if let Some(description) = argument.described() {
+            property.insert("description".to_owned(), description.into());
         }
         match &argument.default {
             Some(default) => {
@@ -313,7 +309,7 @@ mod tests {
         check(
             r"={{ $fromAI('to', 'who (to, cc) it\'s for\n\\') }}",
             &json!({"type": "object", "properties": {
-                "to": {"type": "string", "description": "who (to, cc) it's for\n\\"},
+                "to": {"type": "string", "description": "who (to, cc) it's forn\\"},
             }, "required": ["to"]}),
         );
     }
@@ -330,19 +326,50 @@ mod tests {
     }
 
     #[test]
-    fn a_description_that_is_an_expression_is_left_out() {
-        let calls = calls("$fromAI('a', $json.text + ' x')").unwrap();
-        assert_eq!(calls[0].argument.description, None);
-        assert!(calls[0].argument.dynamic.is_some());
+    fn a_default_is_parsed_by_its_type() {
+        for (call, expect) in [
+            ("$fromAI('a', '', 'number', '')", json!(0)),
+            ("$fromAI('a', '', 'number', ' 25 ')", json!(25)),
+            ("$fromAI('a', '', 'number', '0x1F')", json!(31)),
+            ("$fromAI('a', '', 'number', 2.5)", json!(2.5)),
+            ("$fromAI('a', '', 'number', 'many')", json!("many")),
+            ("$fromAI('a', '', 'string', '5')", json!("5")),
+            ("$fromAI('a', '', 'string', [{\"$match\":{\"rating\":5}}])", json!("[{\"$match\":{\"rating\":5}}]")),
+            ("$fromAI('a', '', 'json', [{\"$match\":{\"rating\":5}}])", json!([{"$match": {"rating": 5}}])),
+            ("$fromAI('a', '', 'boolean', TRUE)", json!(true)),
+            ("$fromAI('a', '', 'boolean', 'maybe')", json!("maybe")),
+        ] {
+            assert_eq!(calls(call).unwrap()[0].argument.default, Some(expect), "{call}");
+        }
+    }
+
+    #[test]
+    fn an_argument_without_quotes_is_its_text() {
+        for (call, description) in [
+            ("$fromAI('limit', 25, 'number')", "25"),
+            ("$fromAI('a', $json.text + ' x')", "$json.text + ' x'"),
+            ("$fromAI('a', 'one' + 'two')", "one' + 'two"),
+            ("$fromAI(a, undefined)", "undefined"),
+        ] {
+            assert_eq!(calls(call).unwrap()[0].argument.described(), Some(description), "{call}");
+        }
+    }
+
+    #[test]
+    fn a_default_that_is_a_key_is_not_copied() {
+        let report = Report::of_conversion();
+        let parameters = json!({"url": "$fromAI('a', 'x', 'string', 'sk-0123456789abcdef')"});
+        assert_eq!(collect(&parameters, &Path::root(), &report).unwrap()[0].default, None);
+        assert_eq!(report.take_warnings()[0].code, "secret_dropped");
     }
 
     #[test]
     fn a_call_that_cannot_be_read_says_why() {
         fails("$fromAI()", "no key");
-        fails("$fromAI('')", "key ``");
+        fails("$fromAI('')", "no key");
         fails("$fromAI('a b')", "key `a b`");
-        fails("$fromAI($json.key)", "is an expression");
-        fails("$fromAI('a', 'b', 'date')", "`date` is no type");
+        fails("$fromAI($json.key)", "key `$json.key`");
+        fails("$fromAI('a', 'b', 'date')", "`date` is not a type");
         fails("$fromAI('a', 'b'", "not closed");
         fails("$fromAI('a", "does not end");
     }

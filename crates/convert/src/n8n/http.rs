@@ -1,11 +1,12 @@
 //! Converts an HTTP node of n8n to a request that Bosun can make itself.
 //!
-//! The host must be fixed and credentials become references. Everything else that a node does (paging, forms,
-//! expressions over other nodes' data) has no counterpart here: the tool then stays with n8n, and the reason is
-//! reported.
+//! The host must be fixed, and credentials and secrets in clear text become references. Everything else that a node
+//! does (paging, files, expressions over other nodes' data) has no counterpart here: the tool then stays with n8n, and
+//! the reason is reported.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
+use bosun_core::audit::redact_keys;
 use bosun_core::tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource};
 use serde_json::Value;
 
@@ -17,7 +18,8 @@ use super::{
 use crate::{
     Warning,
     found::{ConversionRequest, InsideTool},
-    names::{is_secret, percent_encode, slug},
+    names::{percent_encode, slug},
+    secrets::{SecretParameters, hide_in_json, is_key, is_secret_member, is_secret_parameter},
 };
 
 /// The part of a request that a value belongs to.
@@ -26,7 +28,24 @@ pub(super) enum HttpTarget {
     Query,
     Header,
     Body,
+    /// A body of `application/x-www-form-urlencoded`.
+    Form,
 }
+
+impl HttpTarget {
+    fn named(self) -> &'static str {
+        match self {
+            Self::Query => "query parameter",
+            Self::Header => "header",
+            Self::Body => "member of the body",
+            Self::Form => "field of the form",
+        }
+    }
+}
+
+/// Headers that the server sets itself, or that must not depend on the arguments of a call.
+const FIXED_HEADERS: [&str; 8] =
+    ["host", "content-length", "content-type", "connection", "transfer-encoding", "origin", "referer", "forwarded"];
 
 /// The request of an `httpRequest` node.
 pub(super) fn inside(node: &N8nNode<'_>) -> InsideTool {
@@ -42,6 +61,9 @@ pub(super) fn inside(node: &N8nNode<'_>) -> InsideTool {
     if node.is_on("sendBody") {
         match node.text("contentType").unwrap_or("json") {
             "json" => draft.list_or_json(node, "specifyBody", "bodyParameters", "jsonBody", HttpTarget::Body),
+            "form-urlencoded" if node.text("specifyBody").unwrap_or("keypair") == "keypair" => {
+                draft.pairs(node, "bodyParameters", HttpTarget::Form);
+            }
             "raw" => {
                 let body = draft.parts("body", node.text("body").unwrap_or_default());
                 draft.raw(node.text("rawContentType").unwrap_or("text/plain"), &body);
@@ -59,6 +81,7 @@ pub(super) struct HttpToolDraft<'n> {
     query: Vec<String>,
     headers: Vec<NamedValue>,
     body: HttpBodyTemplate,
+    secrets: SecretParameters,
     losses: Vec<Warning>,
     obstacles: Vec<String>,
 }
@@ -66,6 +89,7 @@ pub(super) struct HttpToolDraft<'n> {
 enum HttpBodyTemplate {
     None,
     Members(Vec<String>),
+    Form(Vec<String>),
     Text(String),
 }
 
@@ -77,6 +101,7 @@ impl<'n> HttpToolDraft<'n> {
             query: Vec::new(),
             headers: Vec::new(),
             body: HttpBodyTemplate::None,
+            secrets: SecretParameters::new(&slug(node.name, "n8n")),
             losses: Vec::new(),
             obstacles: Vec::new(),
         };
@@ -99,7 +124,7 @@ impl<'n> HttpToolDraft<'n> {
         self.losses.push(Warning { path: path.into(), code, message: message.into() });
     }
 
-    fn parts(&mut self, what: &str, value: &str) -> Vec<TemplatePart> {
+    pub(super) fn parts(&mut self, what: &str, value: &str) -> Vec<TemplatePart> {
         template::parse(value).unwrap_or_else(|expression| {
             self.obstacle(format!("its {what} has the expression `{expression}`, which only n8n evaluates"));
             Vec::new()
@@ -129,9 +154,11 @@ impl<'n> HttpToolDraft<'n> {
                 "header_name_assumed",
                 "the whole value of the header; its name is in n8n's credential and not in the export, so `Authorization` is assumed".to_owned(),
             ),
-            "httpQueryAuth" => self.obstacle("its credential goes into the query, and a URL cannot refer to secrets"),
+            "httpQueryAuth" => self.obstacle(
+                "its credential is a query parameter whose name is in n8n's credential and not in the export",
+            ),
             "httpDigestAuth" | "httpCustomAuth" | "oAuth1Api" => {
-                self.obstacle(format!("its credential `{kind}` is worked out by n8n for each request"));
+                self.obstacle(format!("its credential `{kind}` is computed by n8n for each request"));
             }
             kind if kind.to_ascii_lowercase().contains("oauth2") => {
                 self.obstacle(format!("its credential `{kind}` is a token that n8n renews"));
@@ -168,7 +195,7 @@ impl<'n> HttpToolDraft<'n> {
             }
         }
         if node.is_on("provideSslCertificates") {
-            self.obstacle("it shows a client certificate");
+            self.obstacle("it presents a client certificate");
         }
         if node.is_on("optimizeResponse") {
             self.loss("optimizeResponse", "option_dropped", "the response is given to the model whole");
@@ -195,7 +222,59 @@ impl<'n> HttpToolDraft<'n> {
         if host.contains('@') {
             self.obstacle("its URL holds a password");
         }
-        self.url = written;
+        let (address, query) = written.split_once('?').map_or((written.as_str(), None), |(address, query)| {
+            (address, Some(query.split('#').next().unwrap_or_default()))
+        });
+        // A fragment is never sent.
+        let address = address.split('#').next().unwrap_or_default();
+        let segments: Vec<String> = address.split('/').map(|segment| self.path_segment(segment)).collect();
+        let mut url = segments.join("/");
+        for (index, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
+            url.push(if index == 0 { '?' } else { '&' });
+            url.push_str(&self.written_pair(pair));
+        }
+        self.url = url;
+    }
+
+    /// A segment of a path; a key in it becomes a reference.
+    fn path_segment(&mut self, segment: &str) -> String {
+        // Telegram's paths have the token behind a word: `/bot123456:AbC…/sendMessage`.
+        let token = segment.strip_prefix("bot").filter(|token| token.len() > 30 && token.contains(':'));
+        match token {
+            Some(token) if !token.contains('{') => {
+                format!("bot{}", self.hide("url", "part of the path", "token", token))
+            }
+            _ if is_key(segment) && !segment.contains('{') => self.hide("url", "part of the path", "key", segment),
+            _ => segment.to_owned(),
+        }
+    }
+
+    /// A pair of the URL's own query, as it is written there.
+    fn written_pair(&mut self, pair: &str) -> String {
+        match pair.split_once('=') {
+            Some((name, value)) if !value.is_empty() && !value.contains('{') && is_secret_parameter(name, value) => {
+                format!("{name}={}", self.hide("url", HttpTarget::Query.named(), name, value))
+            }
+            _ => pair.to_owned(),
+        }
+    }
+
+    /// The slot of a secret that is in clear text in the workflow.
+    fn hide(&mut self, field: &str, what: &str, name: &str, value: &str) -> String {
+        let (parameter, is_new) = self.secrets.hide(name, value);
+        if is_new {
+            self.secret_needed(field, what, name, &parameter);
+        }
+        format!("{{{{.{parameter}}}}}")
+    }
+
+    fn secret_needed(&mut self, field: &str, what: &str, name: &str, parameter: &str) {
+        let SecretRef { name: secret, key, .. } = self.secrets.reference(parameter);
+        let message = format!(
+            "the {what} `{name}` is in clear text in the workflow and is not copied: store its value in the secret \
+             `{secret}`, key `{key}`"
+        );
+        self.loss(field, "secret_needed", message);
     }
 
     /// Text with `{key}` or another form of placeholder in it.
@@ -230,9 +309,15 @@ impl<'n> HttpToolDraft<'n> {
             let parts = self.parts("JSON", node.text(json).unwrap_or_default());
             return self.json(target, &parts);
         }
+        self.pairs(node, list, target);
+    }
+
+    fn pairs(&mut self, node: &N8nNode<'_>, list: &str, target: HttpTarget) {
         let pairs = node.parameter(list).and_then(|list| list.get("parameters")).and_then(Value::as_array);
         for pair in pairs.into_iter().flatten() {
             let Some(name) = pair.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else { continue };
+            let Some(name) = self.fixed_name(target, name) else { continue };
+            let name = name.as_str();
             let parts = match pair.get("value") {
                 Some(Value::String(value)) => self.parts(&format!("value of `{name}`"), value),
                 None | Some(Value::Null) => Vec::new(),
@@ -242,44 +327,84 @@ impl<'n> HttpToolDraft<'n> {
         }
     }
 
-    /// One name and value of the query, the headers or a JSON body.
+    /// The name of a pair, which must not be an expression.
+    pub(super) fn fixed_name(&mut self, target: HttpTarget, written: &str) -> Option<String> {
+        let mut name = String::new();
+        for part in self.parts(&format!("name of a {}", target.named()), written) {
+            match part {
+                TemplatePart::Text(text) => name.push_str(&text),
+                TemplatePart::Slot(_) => {
+                    self.obstacle(format!("the model chooses the name of a {}", target.named()));
+                    return None;
+                }
+            }
+        }
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// One name and value of the query, the headers or a body.
     pub(super) fn pair(&mut self, target: HttpTarget, name: &str, parts: &[TemplatePart]) {
         let is_fixed = parts.iter().all(|part| matches!(part, TemplatePart::Text(_)));
+        let text: String =
+            parts.iter().map(|part| if let TemplatePart::Text(text) = part { text.as_str() } else { "" }).collect();
+        let is_hidden = is_fixed
+            && !text.is_empty()
+            && match target {
+                HttpTarget::Body | HttpTarget::Form => is_secret_member(name, &text),
+                HttpTarget::Query | HttpTarget::Header => is_secret_parameter(name, &text),
+            };
         match target {
-            HttpTarget::Query if is_fixed && is_secret(name) => {
-                self.obstacle(format!("the query holds the secret `{name}`, and a URL cannot refer to secrets"));
+            HttpTarget::Query if is_hidden => {
+                let value = self.hide("queryParameters", target.named(), name, &text);
+                self.query.push(format!("{}={value}", percent_encode(name)));
             }
             HttpTarget::Query => {
                 let value = self.written(parts, percent_encode, |_| String::new());
                 self.query.push(format!("{}={value}", percent_encode(name)));
             }
-            HttpTarget::Header if !is_fixed => self.obstacle(format!("the model fills the header `{name}`")),
-            HttpTarget::Header => self.header(name, parts),
+            HttpTarget::Header if is_hidden => {
+                let secret =
+                    SecretRef { name: slug(self.node.name, "n8n"), key: slug(name, "header"), optional: false };
+                self.secret_needed("headerParameters", target.named(), name, &secret.key);
+                self.headers.push(NamedValue { name: name.to_owned(), value: ValueSource::SecretKeyRef(secret) });
+            }
+            HttpTarget::Header => self.header(name, parts, is_fixed),
             HttpTarget::Body => {
-                let value = self.json_value(parts);
+                let value = if is_hidden {
+                    format!("\"{}\"", self.hide("bodyParameters", target.named(), name, &text))
+                } else {
+                    self.json_value(parts)
+                };
                 let member = format!("{}: {value}", Value::from(name));
                 match &mut self.body {
                     HttpBodyTemplate::Members(members) => members.push(member),
                     _ => self.body = HttpBodyTemplate::Members(vec![member]),
                 }
             }
+            HttpTarget::Form => {
+                let value = if is_hidden {
+                    self.hide("bodyParameters", target.named(), name, &text)
+                } else {
+                    self.written(parts, percent_encode, body_slot)
+                };
+                let field = format!("{}={value}", percent_encode(name));
+                match &mut self.body {
+                    HttpBodyTemplate::Form(fields) => fields.push(field),
+                    _ => self.body = HttpBodyTemplate::Form(vec![field]),
+                }
+            }
         }
     }
 
-    fn header(&mut self, name: &str, parts: &[TemplatePart]) {
-        let text: String =
-            parts.iter().map(|part| if let TemplatePart::Text(text) = part { text.as_str() } else { "" }).collect();
-        let value = if is_secret(name) {
-            let secret = SecretRef { name: slug(self.node.name, "n8n"), key: slug(name, "header"), optional: false };
-            let message = format!(
-                "the header `{name}` stands in the workflow as text; it is not copied: put it into the secret `{}`, key `{}`",
-                secret.name, secret.key
-            );
-            self.loss("headerParameters", "secret_needed", message);
-            ValueSource::SecretKeyRef(secret)
-        } else {
-            ValueSource::Literal(text)
-        };
+    fn header(&mut self, name: &str, parts: &[TemplatePart], is_fixed: bool) {
+        let plain = name.to_ascii_lowercase();
+        if !is_fixed && (is_secret_parameter(name, "") || FIXED_HEADERS.contains(&plain.as_str())) {
+            return self.obstacle(format!("the model fills the header `{name}`"));
+        }
+        if parts.iter().any(|part| matches!(part, TemplatePart::Text(text) if text.contains("{{"))) {
+            return self.obstacle(format!("the header `{name}` has `{{{{` in its text, which would be read as a slot"));
+        }
+        let value = ValueSource::Literal(self.written(parts, str::to_owned, body_slot));
         self.headers.push(NamedValue { name: name.to_owned(), value });
     }
 
@@ -309,7 +434,7 @@ impl<'n> HttpToolDraft<'n> {
     pub(super) fn json(&mut self, target: HttpTarget, parts: &[TemplatePart]) {
         if target == HttpTarget::Body {
             self.refuse_braces(parts);
-            self.body = HttpBodyTemplate::Text(self.written(parts, str::to_owned, body_slot));
+            self.json_text(parts);
             self.content_type("application/json");
             return;
         }
@@ -339,8 +464,34 @@ impl<'n> HttpToolDraft<'n> {
 
     fn raw(&mut self, content_type: &str, parts: &[TemplatePart]) {
         self.refuse_braces(parts);
-        self.body = HttpBodyTemplate::Text(self.written(parts, str::to_owned, body_slot));
+        if content_type.to_ascii_lowercase().contains("json") {
+            self.json_text(parts);
+        } else {
+            let text = self.written(parts, str::to_owned, body_slot);
+            if matches!(redact_keys(&text), Cow::Owned(_)) {
+                self.obstacle("its body holds what looks like a key, in clear text");
+            }
+            self.body = HttpBodyTemplate::Text(text);
+        }
         self.content_type(content_type);
+    }
+
+    /// A body that is written as JSON. Its secrets become references.
+    fn json_text(&mut self, parts: &[TemplatePart]) {
+        let text = self.written(parts, str::to_owned, body_slot);
+        let mut found = Vec::new();
+        let secrets = &mut self.secrets;
+        let text = hide_in_json(&text, |name, value| {
+            let (parameter, is_new) = secrets.hide(name, value);
+            if is_new {
+                found.push((name.to_owned(), parameter.clone()));
+            }
+            format!("{{{{.{parameter}}}}}")
+        });
+        for (name, parameter) in found {
+            self.secret_needed("jsonBody", HttpTarget::Body.named(), &name, &parameter);
+        }
+        self.body = HttpBodyTemplate::Text(text);
     }
 
     fn content_type(&mut self, value: &str) {
@@ -359,8 +510,10 @@ impl<'n> HttpToolDraft<'n> {
             Some(method) if has_body && !method.has_body() => self.obstacle(format!("it sends a body with {word}")),
             Some(_) => {}
         }
-        if let HttpBodyTemplate::Members(_) = &self.body {
-            self.content_type("application/json");
+        match &self.body {
+            HttpBodyTemplate::Members(_) => self.content_type("application/json"),
+            HttpBodyTemplate::Form(_) => self.content_type("application/x-www-form-urlencoded"),
+            HttpBodyTemplate::None | HttpBodyTemplate::Text(_) => {}
         }
         if !self.obstacles.is_empty() {
             return InsideTool::Never(self.obstacles.join("; "));
@@ -368,6 +521,7 @@ impl<'n> HttpToolDraft<'n> {
         let body = match self.body {
             HttpBodyTemplate::None => None,
             HttpBodyTemplate::Members(members) => Some(format!("{{{}}}", members.join(", "))),
+            HttpBodyTemplate::Form(fields) => Some(fields.join("&")),
             HttpBodyTemplate::Text(text) => Some(text),
         };
         let mut url = self.url;
@@ -382,9 +536,10 @@ impl<'n> HttpToolDraft<'n> {
                 method: method.unwrap_or_default(),
                 headers: self.headers,
                 body,
-                body_parameters: Vec::new(),
+                body_parameters: self.secrets.into_values(),
                 follow_redirects: false,
             },
+            takes: None,
             timeout: timeout.map(Duration::from_millis),
             losses: self.losses,
         }))

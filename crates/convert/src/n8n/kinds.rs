@@ -5,18 +5,17 @@ use serde_json::{Map, Value, json};
 
 use super::{
     N8nNode,
-    from_ai::{self, object_schema},
+    from_ai::{self, Argument, FromAiKind, object_schema},
     http, placeholders, tool_name,
 };
 use crate::found::{Found, InsideTool, Report, ToolOrigin};
 
-/// A node that takes one text and whose description is built into n8n and not in the export.
+/// A node that takes one text. Its name and description are constants of n8n, or of the LangChain class that it wraps.
 struct KnownNode {
     kind: &'static str,
     /// `None` if the tool is named after its node.
     name: Option<&'static str>,
     description: &'static str,
-    input: &'static str,
     why_outside: &'static str,
 }
 
@@ -24,77 +23,70 @@ const KNOWN: [KnownNode; 5] = [
     KnownNode {
         kind: "toolCalculator",
         name: None,
-        description: "Evaluates an arithmetic expression.",
-        input: "Expression",
+        description: "Useful for getting the result of a math expression. The input to this tool should be a valid \
+                      mathematical expression that could be executed by a simple calculator.",
         why_outside: "n8n runs it; Bosun has a calculator of its own built in",
     },
     KnownNode {
         kind: "toolWikipedia",
         name: None,
-        description: "Looks something up in Wikipedia.",
-        input: "Search words",
+        description: "A tool for interacting with and fetching data from the Wikipedia API. The input should always \
+                      be a string query.",
         why_outside: "n8n runs it",
     },
     KnownNode {
         kind: "toolSerpApi",
         name: Some("search"),
-        description: "Searches the web with Google.",
-        input: "Search words",
+        description: "a search engine. useful for when you need to answer questions about current events. input \
+                      should be a search query.",
         why_outside: "n8n runs it",
     },
     KnownNode {
         kind: "toolWolframAlpha",
         name: Some("wolfram_alpha"),
-        description: "Asks Wolfram|Alpha a question.",
-        input: "Question",
+        description: "A wrapper around Wolfram Alpha. Useful for when you need to answer questions about Math, \
+                      Science, Technology, Culture, Society and Everyday Life. Input should be a search query.",
         why_outside: "n8n runs it",
     },
     KnownNode {
         kind: "toolSearXng",
         name: Some("searxng-search"),
-        description: "Searches the web with SearXNG.",
-        input: "Search words",
+        description: "A meta search engine. Useful for when you need to answer questions about current events. Input \
+                      should be a search query. Output is a JSON array of the query results",
         why_outside: "n8n runs it",
     },
 ];
 
-impl KnownNode {
-    fn describe(&self, node: &N8nNode<'_>, report: &Report) -> Found {
-        let Self { description, input, .. } = self;
-        let message =
-            format!("n8n's own description of `{}` is not in the export; ours is used: {description:?}", node.name);
-        report.warn(&node.path, "description_assumed", message);
-        let parameters = json!({
-            "type": "object", "properties": {"input": {"type": "string", "description": input}}, "required": ["input"],
-        });
-        let name = self.name.map_or_else(|| tool_name(node.name), str::to_owned);
-        external(node, name, (*description).to_owned(), parameters, self.why_outside)
-    }
-}
+/// The default of a Think Tool's own parameter.
+const THINK: &str = "Use the tool to think about something. It will not obtain new information or change the \
+                     database, but just append the thought to the log. Use it when complex reasoning or some cache \
+                     memory is needed.";
 
 /// The tool of a node; `None` if only the running n8n knows it, or if it cannot be read.
 pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
+    if is_gate(node.kind) {
+        needs_n8n(node, report, "it asks a person before it calls the tools behind it");
+        return None;
+    }
+    // The package matters: a community node may have the name of one of n8n's own.
+    if !node.is_langchain {
+        return node_as_tool(node, report);
+    }
     if let Some(known) = KNOWN.iter().find(|known| known.kind == node.kind) {
-        return Some(known.describe(node, report));
+        let name = known.name.map_or_else(|| tool_name(node.name), str::to_owned);
+        return Some(one_text(node, name, known.description.to_owned(), known.why_outside));
     }
     match node.kind {
         "mcpClientTool" | "mcpRegistryClientTool" => {
             needs_n8n(node, report, "its tools are those of an MCP server; connect Bosun to that server instead");
             None
         }
-        kind if kind.ends_with("HitlTool") => {
-            needs_n8n(node, report, "it asks a person before it calls the tools behind it");
-            None
-        }
         "toolThink" => {
             let name = if node.version <= 1.0 { "thinking_tool".to_owned() } else { tool_name(node.name) };
-            let description = description(
-                node,
-                "description",
-                "A place to think before acting. Nothing is looked up or changed.",
-                report,
-            );
-            Some(one_text(node, name, description, "n8n runs it"))
+            let text = node
+                .text("description")
+                .map_or_else(|| THINK.to_owned(), |_| description(node, "description", "", report));
+            Some(one_text(node, name, text, "n8n runs it"))
         }
         "toolCode" => code(node, report),
         "toolWorkflow" => workflow(node, report),
@@ -111,10 +103,34 @@ pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
         _ if node.text("mode") == Some("retrieve-as-tool") => {
             let name = own_name(node, "toolName", 1.2, report)?;
             let description = description(node, "toolDescription", "Searches a vector store.", report);
-            Some(one_text(node, name, description, "it searches a vector store of n8n"))
+            // The filter of the search may have values that the model fills in.
+            let mut arguments = from_ai::collect(node.parameters, &node.path.key("parameters"), report)?;
+            if !arguments.iter().any(|argument| argument.key == "input") {
+                arguments.push(Argument {
+                    key: "input".to_owned(),
+                    description: Some("Query to search for. Required".to_owned()),
+                    kind: FromAiKind::String,
+                    default: None,
+                });
+            }
+            let why = "it searches a vector store of n8n";
+            Some(external(node, name, description, from_ai::schema(&arguments), why))
+        }
+        "code" => {
+            needs_n8n(node, report, "its code makes the tool");
+            None
+        }
+        kind if kind.starts_with("vectorStore") => {
+            needs_n8n(node, report, "a vector store is a tool only in the mode `retrieve-as-tool`");
+            None
         }
         _ => node_as_tool(node, report),
     }
+}
+
+/// Whether a node asks a person before it calls the tools behind it.
+pub(super) fn is_gate(kind: &str) -> bool {
+    kind.ends_with("HitlTool")
 }
 
 fn needs_n8n(node: &N8nNode<'_>, report: &Report, why: &str) {
@@ -138,8 +154,11 @@ fn own_name(node: &N8nNode<'_>, field: &str, until_version: f64, report: &Report
 }
 
 /// The description for the model; `fallback` if the export does not have it.
-fn description(node: &N8nNode<'_>, field: &str, fallback: &str, report: &Report) -> String {
+pub(super) fn description(node: &N8nNode<'_>, field: &str, fallback: &str, report: &Report) -> String {
     let Some(text) = node.text(field) else {
+        if let Some(default) = node.types.and_then(|types| types.default_of(node, field)) {
+            return default.to_owned();
+        }
         let message = format!("the export has no description of `{}`; ours is used: {fallback:?}", node.name);
         report.warn(&node.path, "description_assumed", message);
         return fallback.to_owned();
@@ -162,11 +181,9 @@ fn one_text(node: &N8nNode<'_>, name: String, description: String, why_outside: 
 }
 
 fn external(node: &N8nNode<'_>, name: String, description: String, parameters: Value, why_outside: &str) -> Found {
-    Found {
-        tool: Tool::new(name, description, parameters, Binding::External),
-        origin: ToolOrigin { path: node.path.clone(), parameters: None },
-        inside: InsideTool::Never(why_outside.to_owned()),
-    }
+    let tool = Tool::new(name, description, parameters, Binding::External);
+    let origin = ToolOrigin { path: node.path.clone(), parameters: None };
+    Found { inside: InsideTool::Never(why_outside.to_owned()), ..Found::new(tool, origin) }
 }
 
 fn code(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
@@ -204,10 +221,14 @@ fn workflow(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
 /// Any other node: n8n derives a tool from the `$fromAI` calls in its parameters.
 fn node_as_tool(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let is_automatic = node.text("descriptionType") == Some("auto") || node.text("toolDescription").is_none();
-    let description = if is_automatic {
+    let own = if is_automatic { node.types.and_then(|types| types.describe(node)) } else { None };
+    let description = if let Some(own) = own {
+        own
+    } else if is_automatic {
         let guess = automatic_description(node);
         let message = format!(
-            "n8n makes the description of `{}` from its node type, which is not in the export; ours is used: {guess:?}",
+            "n8n makes the description of `{}` from its node type, which is not in the export; ours is used: \
+             {guess:?} (`--n8n-nodes` takes the nodes.json of your n8n)",
             node.name
         );
         report.warn(&node.path, "description_assumed", message);
@@ -218,7 +239,7 @@ fn node_as_tool(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let arguments = from_ai::collect(node.parameters, &node.path.key("parameters"), report)?;
     let mut found = external(node, tool_name(node.name), description, from_ai::schema(&arguments), "n8n runs it");
     found.inside = match node.kind {
-        "httpRequestTool" | "httpRequest" => http::inside(node),
+        "httpRequestTool" | "httpRequest" if node.is_base => http::inside(node),
         kind => InsideTool::Never(format!("its node type `{kind}` is run by n8n")),
     };
     Some(found)

@@ -8,16 +8,22 @@
 use std::collections::HashMap;
 
 use bosun_reading::Syntax;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value};
 
 use crate::{
+    ConvertOptions,
     document::{Document, Path},
+    format::clip,
     found::{Found, Report},
 };
+
+pub use node_types::NodeTypes;
 
 mod from_ai;
 mod http;
 mod kinds;
+mod node_types;
 mod placeholders;
 mod template;
 
@@ -26,11 +32,21 @@ struct N8nNode<'a> {
     name: &'a str,
     /// The type without its package: `toolHttpRequest`.
     kind: &'a str,
+    /// Of n8n's own package of AI nodes, and of its package of all others.
+    is_langchain: bool,
+    is_base: bool,
     version: f64,
     parameters: &'a Value,
     credentials: Option<&'a Map<String, Value>>,
     object: &'a Map<String, Value>,
     path: Path,
+    types: Option<&'a NodeTypes>,
+}
+
+/// A tool and the agents that have it.
+struct WiredTool<'a> {
+    found: Found,
+    agents: Vec<&'a str>,
 }
 
 impl N8nNode<'_> {
@@ -51,43 +67,91 @@ impl N8nNode<'_> {
     }
 }
 
-pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
+pub(crate) fn read<'a>(document: &'a Document<'_>, options: ConvertOptions<'a>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
+    let mut agents = IndexSet::new();
+    let mut add = |workflow: &'a Value, path: &Path| {
+        let wired = read_workflow(workflow, path, options, report);
+        agents.extend(wired.iter().flat_map(|tool| tool.agents.iter().copied()));
+        tools.extend(of_agent(wired, options.agent, report));
+    };
     match document.value() {
         Value::Array(workflows) => {
             for (index, workflow) in workflows.iter().enumerate() {
-                read_workflow(workflow, &Path::root().index(index), &mut tools, report);
+                add(workflow, &Path::root().index(index));
             }
         }
         Value::Object(object) => match object.get("data") {
-            Some(workflow) if !object.contains_key("nodes") => {
-                read_workflow(workflow, &Path::root().key("data"), &mut tools, report);
-            }
-            _ => read_workflow(document.value(), &Path::root(), &mut tools, report),
+            Some(workflow) if !object.contains_key("nodes") => add(workflow, &Path::root().key("data")),
+            _ => add(document.value(), &Path::root()),
         },
         other => {
             let message = format!("a workflow is an object, not {}", Syntax::Json.kind_of(other));
             report.fault(Path::root(), "not_a_workflow", message);
         }
     }
+    if let Some(agent) = options.agent.filter(|agent| !agents.contains(agent)) {
+        let message = format!("no agent `{}` has tools here", clip(agent));
+        let names: Vec<String> = agents.iter().map(|agent| format!("`{}`", clip(agent))).collect();
+        let hint = if names.is_empty() { String::new() } else { format!("agents are {}", names.join(", ")) };
+        report.fault_with_hint(Path::root(), "agent_unknown", message, hint);
+    }
     tools
 }
 
-fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: &Report) {
+/// The tools of one agent, or of all of them. Different agents may have tools of the same name; taken together, these
+/// are qualified by their agents.
+fn of_agent(wired: Vec<WiredTool<'_>>, agent: Option<&str>, report: &Report) -> Vec<Found> {
+    if let Some(agent) = agent {
+        return wired.into_iter().filter(|tool| tool.agents.contains(&agent)).map(|tool| tool.found).collect();
+    }
+    let mut owners: IndexMap<String, IndexSet<&str>> = IndexMap::new();
+    for tool in &wired {
+        owners.entry(tool.found.tool.name.clone()).or_default().extend(tool.agents.iter().copied());
+    }
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for tool in &wired {
+        *counts.entry(tool.found.tool.name.clone()).or_default() += 1;
+    }
+    let qualify = |WiredTool { mut found, agents }: WiredTool<'_>| {
+        let name = &found.tool.name;
+        let is_shared =
+            counts.get(name).is_some_and(|count| *count > 1) && owners.get(name).is_some_and(|owners| owners.len() > 1);
+        if let Some(agent) = agents.first().filter(|_| is_shared) {
+            let qualified = tool_name(&format!("{agent}_{name}"));
+            let message = format!(
+                "`{name}` is a tool of several agents; that of `{}` is named `{qualified}` (`--agent` chooses one agent)",
+                clip(agent)
+            );
+            report.warn(&found.origin.path, "renamed", message);
+            found.tool.name = qualified;
+        }
+        found
+    };
+    wired.into_iter().map(qualify).collect()
+}
+
+fn read_workflow<'a>(
+    workflow: &'a Value,
+    path: &Path,
+    options: ConvertOptions<'a>,
+    report: &Report,
+) -> Vec<WiredTool<'a>> {
     let (Some(Value::Array(nodes)), Some(Value::Object(connections))) =
         (workflow.get("nodes"), workflow.get("connections"))
     else {
         report.fault(path, "not_a_workflow", "a workflow has a list of `nodes` and an object of `connections`");
-        return;
+        return Vec::new();
     };
     let nodes: HashMap<&str, N8nNode<'_>> = nodes
         .iter()
         .enumerate()
-        .filter_map(|(index, node)| read_node(node, path.key("nodes").index(index), report))
+        .filter_map(|(index, node)| read_node(node, path.key("nodes").index(index), options, report))
         .map(|node| (node.name, node))
         .collect();
+    let mut tools = Vec::new();
     for (source, outputs) in connections {
-        let targets = ai_tool_targets(outputs);
+        let targets = ai_tool_targets(source, outputs, &path.key("connections"), report);
         if targets.is_empty() {
             continue;
         }
@@ -108,33 +172,63 @@ fn read_workflow(workflow: &Value, path: &Path, tools: &mut Vec<Found>, report: 
             );
             report.warn(&node.path, "nested_tool", message);
         }
-        tools.push(found);
+        tools.push(WiredTool { found, agents: targets });
     }
+    tools
 }
 
-fn read_node<'a>(node: &'a Value, path: Path, report: &Report) -> Option<N8nNode<'a>> {
+fn read_node<'a>(node: &'a Value, path: Path, options: ConvertOptions<'a>, report: &Report) -> Option<N8nNode<'a>> {
     let (Some(object), Some(name), Some(kind)) =
         (node.as_object(), node.get("name").and_then(Value::as_str), node.get("type").and_then(Value::as_str))
     else {
         report.fault(&path, "node_unreadable", "a node is an object with `name` and `type`");
         return None;
     };
+    let (package, kind) = kind.rsplit_once('.').unwrap_or(("", kind));
     Some(N8nNode {
         name,
-        kind: kind.rsplit('.').next().unwrap_or(kind),
+        kind,
+        is_langchain: package == "@n8n/n8n-nodes-langchain",
+        is_base: package == "n8n-nodes-base",
         version: node.get("typeVersion").and_then(Value::as_f64).unwrap_or(1.0),
         parameters: node.get("parameters").unwrap_or(&Value::Null),
         credentials: node.get("credentials").and_then(Value::as_object),
         object,
         path,
+        types: options.n8n_nodes,
     })
 }
 
-/// The nodes that a node is connected to as a tool: `{"ai_tool": [[{"node": "AI Agent", …}]]}`.
-fn ai_tool_targets(outputs: &Value) -> Vec<&str> {
-    let lanes = outputs.get("ai_tool").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let wires = lanes.iter().filter_map(Value::as_array).flatten();
-    wires.filter_map(|wire| wire.get("node").and_then(Value::as_str)).collect()
+/// The nodes that a node is connected to as a tool: `{"ai_tool": [[{"node": "AI Agent", …}]]}`. n8n ignores a connection
+/// of another form; here it is reported, since its tool would be missing for no visible reason.
+fn ai_tool_targets<'a>(source: &str, outputs: &'a Value, connections: &Path, report: &Report) -> Vec<&'a str> {
+    let lanes = match outputs.get("ai_tool") {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::Array(lanes)) => lanes.as_slice(),
+        Some(other) => std::slice::from_ref(other),
+    };
+    let mut targets = Vec::new();
+    let mut is_malformed = false;
+    for lane in lanes.iter().filter(|lane| !lane.is_null()) {
+        let Value::Array(wires) = lane else {
+            is_malformed = true;
+            continue;
+        };
+        for wire in wires {
+            match wire.get("node").and_then(Value::as_str) {
+                Some(target) => targets.push(target),
+                None => is_malformed = true,
+            }
+        }
+    }
+    if is_malformed {
+        let message = format!(
+            "a connection of `{}` is not read, and n8n ignores it too: it must be a list of lists of objects with `node`",
+            clip(source)
+        );
+        report.warn(&connections.key(source).key("ai_tool"), "connection_unreadable", message);
+    }
+    targets
 }
 
 fn is_disabled(node: &N8nNode<'_>) -> bool {
@@ -148,7 +242,7 @@ fn is_tool(node: &N8nNode<'_>) -> bool {
 
 /// A tool behind an approval gate is called through the gate. Offering it directly would skip the human approval.
 fn is_gated(node: &N8nNode<'_>, targets: &[&str], nodes: &HashMap<&str, N8nNode<'_>>, report: &Report) -> bool {
-    let gate = targets.iter().find(|target| nodes.get(*target).is_some_and(|target| target.kind.ends_with("HitlTool")));
+    let gate = targets.iter().find(|target| nodes.get(*target).is_some_and(|target| kinds::is_gate(target.kind)));
     if let Some(gate) = gate {
         let message =
             format!("`{}` needs the approval that `{gate}` asks for, which only the running n8n can do", node.name);

@@ -8,12 +8,13 @@ use super::{
     N8nNode,
     from_ai::{Argument, FromAiKind, object_schema},
     http::{HttpTarget, HttpToolDraft},
+    kinds,
     template::TemplatePart,
     tool_name,
 };
 use crate::{
     document::Path,
-    found::{Found, Report, ToolOrigin},
+    found::{Found, InsideTool, Report, RequestTool, ToolOrigin},
 };
 
 /// A value that the model fills in.
@@ -27,8 +28,7 @@ struct PlaceholderParameter {
 pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let definitions = definitions(node, report);
     let mut reader = PlaceholderReader { definitions, parameters: IndexMap::new(), draft: HttpToolDraft::new(node) };
-    let url = node.text("url").unwrap_or_default();
-    let parts = reader.slots(url);
+    let parts = reader.slots("URL", node.text("url").unwrap_or_default());
     reader.draft.url(&parts);
     for (switch, specify, list, json, target) in [
         ("sendQuery", "specifyQuery", "parametersQuery", "jsonQuery", HttpTarget::Query),
@@ -46,46 +46,49 @@ pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
             format!("the placeholder `{name}` of `{}` is used nowhere", node.name),
         );
     }
-    let description = node.text("toolDescription").map_or_else(
-        || {
-            report.warn(&node.path, "description_assumed", format!("`{}` has no description", node.name));
-            format!("Makes an HTTP {} request to {url}", node.text("method").unwrap_or("GET"))
-        },
-        str::to_owned,
-    );
-    // The first version takes one text that contains JSON, and describes that to the model.
-    let (description, parameters) = if node.version < 1.1 {
-        let input = json!({"input": {"type": "string", "description": "A JSON object"}});
-        (
-            describe_members(description, &reader.parameters),
-            json!({"type": "object", "properties": input, "required": ["input"]}),
-        )
-    } else {
-        (description, schema(&reader.parameters))
-    };
-    Some(Found {
-        tool: Tool::new(tool_name(node.name), description, parameters, Binding::External),
-        origin: ToolOrigin { path: node.path.clone(), parameters: None },
-        inside: reader.draft.finish(),
-    })
+    let description = kinds::description(node, "toolDescription", "Makes an HTTP request.", report);
+    let parameters = schema(&reader.parameters);
+    // The first version gives the model one text, which is to be JSON, and describes its members. A request takes the
+    // members themselves.
+    if node.version >= 1.1 {
+        return Some(found(node, description, parameters, reader.draft.finish()));
+    }
+    let input = json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]});
+    let described = describe_members(&description, &reader.parameters);
+    let mut inside = reader.draft.finish();
+    if let InsideTool::AsRequest(request) = &mut inside {
+        request.takes = Some(Box::new(RequestTool { description, parameters }));
+    }
+    Some(found(node, described, input, inside))
 }
 
-fn describe_members(mut description: String, parameters: &IndexMap<String, PlaceholderParameter>) -> String {
-    if !parameters.is_empty() {
-        description.push_str("\nThe input is a JSON object with these members:");
+fn found(node: &N8nNode<'_>, description: String, parameters: Value, inside: InsideTool) -> Found {
+    let tool = Tool::new(tool_name(node.name), description, parameters, Binding::External);
+    Found { inside, ..Found::new(tool, ToolOrigin { path: node.path.clone(), parameters: None }) }
+}
+
+/// The description that the first version of the node gives to its tool, in n8n's own words.
+fn describe_members(description: &str, parameters: &IndexMap<String, PlaceholderParameter>) -> String {
+    if parameters.is_empty() {
+        return description.to_owned();
     }
-    for PlaceholderParameter { argument, required, .. } in parameters.values() {
-        let need = if *required { "required" } else { "optional" };
+    let member = |PlaceholderParameter { argument, required, .. }: &PlaceholderParameter| {
         let kind = match argument.kind {
             FromAiKind::String => "string",
             FromAiKind::Number => "number",
             FromAiKind::Boolean => "boolean",
-            FromAiKind::Json => "object",
+            FromAiKind::Json => "json",
         };
-        let about = argument.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-        description.push_str(&format!("\n- {} ({kind}, {need}){about}", argument.key));
-    }
-    description
+        let about = argument.description.as_deref().unwrap_or_default();
+        format!("{}: (description: {about}, type: {kind}, required: {required})", argument.key)
+    };
+    let members: Vec<String> = parameters.values().map(member).collect();
+    format!(
+        "{description}\n\tTool expects valid stringified JSON object with {} properties.\n\tProperty names with \
+         description, type and required status:\n\t{}\n\tALL parameters marked as required must be provided",
+        members.len(),
+        members.join(",\n ")
+    )
 }
 
 /// In hand-written JSON, n8n adds the quotes around a text where they are missing.
@@ -113,8 +116,8 @@ fn schema(parameters: &IndexMap<String, PlaceholderParameter>) -> Value {
             FromAiKind::Json => Map::from_iter([("type".to_owned(), "object".into())]),
             kind => kind.schema(),
         };
-        if let Some(description) = &argument.description {
-            property.insert("description".to_owned(), description.as_str().into());
+        if let Some(description) = argument.described() {
+            property.insert("description".to_owned(), description.into());
         }
         properties.insert(argument.key.clone(), property.into());
         if parameter.required {
@@ -142,13 +145,13 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, (Argumen
             Some("boolean") => FromAiKind::Boolean,
             Some("json") => FromAiKind::Json,
             Some(other) => {
-                report.fault(&path, "placeholder_unreadable", format!("`{other}` is no type of a placeholder"));
+                report.fault(&path, "placeholder_unreadable", format!("`{other}` is not a type of a placeholder"));
                 continue;
             }
         };
         let key = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name).to_owned();
         let description = text("description").map(str::to_owned);
-        let argument = Argument { key: key.clone(), description, kind, default: None, dynamic: None };
+        let argument = Argument { key: key.clone(), description, kind, default: None };
         definitions.entry(key).or_insert((argument, path));
     }
     definitions
@@ -163,13 +166,7 @@ struct PlaceholderReader<'n> {
 impl PlaceholderReader<'_> {
     fn argument(&self, key: &str) -> Argument {
         self.definitions.get(key).map_or_else(
-            || Argument {
-                key: key.to_owned(),
-                description: None,
-                kind: FromAiKind::String,
-                default: None,
-                dynamic: None,
-            },
+            || Argument { key: key.to_owned(), description: None, kind: FromAiKind::String, default: None },
             |(argument, _)| argument.clone(),
         )
     }
@@ -179,9 +176,23 @@ impl PlaceholderReader<'_> {
         self.parameters.entry(argument.key).or_insert(new).required |= required;
     }
 
-    /// A text with its placeholders, each of which the model must fill in.
-    fn slots(&mut self, text: &str) -> Vec<TemplatePart> {
+    /// A value with its placeholders, each of which the model must fill in. One that begins with `=` may have
+    /// expressions, too.
+    fn slots(&mut self, what: &str, value: &str) -> Vec<TemplatePart> {
         let mut parts = Vec::new();
+        for part in self.draft.parts(what, value) {
+            match part {
+                TemplatePart::Text(text) => self.placeholders(&text, &mut parts),
+                TemplatePart::Slot(argument) => {
+                    self.add(argument.clone(), argument.default.is_none(), false);
+                    parts.push(TemplatePart::Slot(argument));
+                }
+            }
+        }
+        parts
+    }
+
+    fn placeholders(&mut self, text: &str, parts: &mut Vec<TemplatePart>) {
         let mut rest = text;
         while let Some((before, name, after)) = placeholder(rest) {
             if !before.is_empty() {
@@ -195,7 +206,6 @@ impl PlaceholderReader<'_> {
         if !rest.is_empty() {
             parts.push(TemplatePart::Text(rest.to_owned()));
         }
-        parts
     }
 
     /// The query, the headers or the body.
@@ -204,18 +214,17 @@ impl PlaceholderReader<'_> {
             "model" => {
                 let (key, what) = match target {
                     HttpTarget::Query => ("qs", "Query"),
-                    HttpTarget::Header => ("headers", "Header"),
-                    HttpTarget::Body => ("body", "Body"),
+                    HttpTarget::Header => ("headers", "Headers"),
+                    HttpTarget::Body | HttpTarget::Form => ("body", "Body"),
                 };
-                let description = Some(format!("{what} parameters of the request, as names and values"));
-                let argument =
-                    Argument { key: key.to_owned(), description, kind: FromAiKind::Json, default: None, dynamic: None };
+                let description = Some(format!("{what} parameters for request as key value pairs"));
+                let argument = Argument { key: key.to_owned(), description, kind: FromAiKind::Json, default: None };
                 self.draft.whole(target, &argument);
                 self.add(argument, true, true);
             }
             "json" => {
                 let text = node.text(json).unwrap_or_default();
-                let parts = quote_texts(self.slots(text));
+                let parts = quote_texts(self.slots("JSON", text));
                 self.draft.json(target, &parts);
             }
             _ => {
@@ -229,10 +238,11 @@ impl PlaceholderReader<'_> {
 
     fn pair(&mut self, value: &Value, target: HttpTarget) {
         let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let Some(name) = text("name") else { return };
+        let Some(name) = text("name").and_then(|name| self.draft.fixed_name(target, name)) else { return };
+        let name = name.as_str();
         match text("valueProvider").unwrap_or("modelRequired") {
             "fieldValue" => {
-                let parts = self.slots(text("value").unwrap_or_default());
+                let parts = self.slots(&format!("value of `{name}`"), text("value").unwrap_or_default());
                 self.draft.pair(target, name, &parts);
             }
             provider => {

@@ -10,8 +10,8 @@ pub(super) enum TemplatePart {
     Slot(Argument),
 }
 
-/// Parses a value in which expressions are `{{ … }}`. The error is an expression that is more than one call of
-/// `$fromAI`: only n8n can evaluate that.
+/// Parses a value in which expressions are `{{ … }}`. The error is an expression that is neither one call of `$fromAI`
+/// nor a constant: only n8n can evaluate that.
 pub(super) fn parse(value: &str) -> Result<Vec<TemplatePart>, String> {
     // n8n evaluates a value only if it begins with `=`.
     let Some(mut rest) = value.strip_prefix('=') else { return Ok(text(value)) };
@@ -19,7 +19,10 @@ pub(super) fn parse(value: &str) -> Result<Vec<TemplatePart>, String> {
     while let Some((before, after)) = rest.split_once("{{") {
         parts.extend(text(before));
         let end = end_of_expression(after).ok_or_else(|| after.trim().to_owned())?;
-        parts.push(TemplatePart::Slot(slot(&after[..end])?));
+        parts.push(match constant(after[..end].trim()) {
+            Some(constant) => TemplatePart::Text(constant),
+            None => TemplatePart::Slot(slot(&after[..end])?),
+        });
         rest = &after[end + 2..];
     }
     parts.extend(text(rest));
@@ -46,6 +49,19 @@ fn end_of_expression(expression: &str) -> Option<usize> {
         at += 1;
     }
     None
+}
+
+/// The text of an expression that is a number, a boolean or a string.
+fn constant(expression: &str) -> Option<String> {
+    if matches!(expression, "true" | "false") || expression.parse::<f64>().is_ok_and(f64::is_finite) {
+        return Some(expression.to_owned());
+    }
+    let quote = expression.chars().next().filter(|quote| matches!(quote, '\'' | '"' | '`'))?;
+    let inner = expression[1..].strip_suffix(quote)?;
+    // An escape or an interpolation would have to be evaluated.
+    let is_computed = quote == '`' && inner.contains("${");
+    let is_plain = !is_computed && !inner.contains([quote, '\\']);
+    is_plain.then(|| inner.to_owned())
 }
 
 /// The one call that an expression consists of.
@@ -85,11 +101,15 @@ mod tests {
         check("=https://x/{{ $fromAI('city') }}/now", Ok("https://x/<city>/now"));
         check("={{ /*n8n-auto-generated-fromAI-override*/ $fromAI('a', 'with }} in it') }}", Ok("<a>"));
         check("=", Ok(""));
+        check("={{ 648297 }}", Ok("648297"));
+        check("=a/{{ 'b' }}/{{ true }}", Ok("a/b/true"));
     }
 
     #[test]
     fn an_expression_of_n8n_is_named() {
         check("={{ $json.city }}", Err("$json.city"));
+        check("={{ `a ${b}` }}", Err("`a ${b}`"));
+        check("={{ 'a' + 'b' }}", Err("'a' + 'b'"));
         check("={{ $fromAI('a') + 1 }}", Err("$fromAI('a') + 1"));
         check("=x {{ $fromAI('a'", Err("$fromAI('a'"));
     }

@@ -1,23 +1,31 @@
-//! The operations of an OpenAPI description, 3.0 or 3.1, as tools.
+//! The operations of an OpenAPI description, 3.0, 3.1 or Swagger 2.0, as tools.
 //!
 //! Parameters and the body become one self-contained object schema: definitions that it refers to are copied into its
-//! `$defs`, so that cycles stay cycles and nothing is expanded. References out of the document are rejected. Security
+//! `$defs`, so that cycles stay cycles and nothing is expanded. References to files of the same folder are followed,
+//! others are rejected. Security
 //! schemes become references to secrets; the description holds no values and neither does the result. Responses are not
 //! read.
+
+use std::borrow::Cow;
 
 use bosun_reading::Syntax;
 use serde_json::{Map, Value};
 
 use crate::{
+    ConvertOptions,
     document::{Document, Path},
     format::clip,
     found::{Found, Report},
 };
 
+mod body;
+pub(crate) mod bundle;
 mod operation;
 mod reference;
 mod schema;
 mod security;
+mod style;
+mod swagger;
 
 /// The version determines the schema dialect: 3.0 has its own, 3.1 has JSON Schema's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +40,8 @@ struct OpenApiDocument<'a> {
     version: OpenApiVersion,
     /// For the names of secrets.
     title: &'a str,
+    /// The server that the user names.
+    server: Option<&'a str>,
     /// The number of values that may still be copied out of the description.
     budget: usize,
 }
@@ -44,20 +54,26 @@ const LONGEST_URL: usize = 8_192;
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
+pub(crate) fn read(document: &Document<'_>, options: ConvertOptions<'_>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
     for (path, value) in document.parts() {
-        read_description(value, &path, &mut tools, report);
+        read_description(value, options, &path, &mut tools, report);
     }
     tools
 }
 
-fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &Report) {
+fn read_description(root: &Value, options: ConvertOptions<'_>, path: &Path, tools: &mut Vec<Found>, report: &Report) {
     let Some(version) = version(root, path, report) else { return };
+    let bundled = bundle::bundle(root, options.files);
+    let whole = match root.get("swagger") {
+        Some(_) => Cow::Owned(swagger::upgrade(&bundled)),
+        None => bundled,
+    };
+    let root = whole.as_ref();
     let title = root.pointer("/info/title").and_then(Value::as_str).unwrap_or("api");
-    let mut api = OpenApiDocument { root, version, title, budget: BUDGET };
+    let mut api = OpenApiDocument { root, version, title, server: options.server, budget: BUDGET };
     if root.get("webhooks").is_some_and(|webhooks| webhooks.as_object().is_some_and(|map| !map.is_empty())) {
-        report.warn(&path.key("webhooks"), "webhooks_dropped", "webhooks are calls of the API to you and no tools");
+        report.warn(&path.key("webhooks"), "webhooks_dropped", "webhooks are calls from the API to you, not tools");
     }
     let Some(paths) = root.get("paths") else { return };
     let paths_path = path.key("paths");
@@ -85,6 +101,7 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
         for method in METHODS {
             let Some(operation) = item.get(method) else { continue };
             let path = item_path.key(method);
+            let Some(operation) = reference::follow(root, operation, &path, report) else { continue };
             let Value::Object(operation) = operation else {
                 report.fault(
                     &path,
@@ -100,18 +117,23 @@ fn read_description(root: &Value, path: &Path, tools: &mut Vec<Found>, report: &
 }
 
 fn version(root: &Value, path: &Path, report: &Report) -> Option<OpenApiVersion> {
-    if let Some(version) = root.get("swagger") {
-        let message = format!("Swagger {} is not read", clip(version.as_str().unwrap_or("2")));
-        report.fault_with_hint(path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");
-        return None;
-    }
-    let version = root.get("openapi");
-    let text = match version {
+    let text = |key: &str| match root.get(key) {
         Some(Value::String(text)) => text.clone(),
         // In YAML, a version without quotes is a number.
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
     };
+    if root.get("swagger").is_some() {
+        let text = text("swagger");
+        if text == "2" || text.starts_with("2.0") {
+            // Its schemas are those of 3.0.
+            return Some(OpenApiVersion::V3_0);
+        }
+        let message = format!("Swagger `{}` is not read; 2.0 is", clip(&text));
+        report.fault_with_hint(path.key("swagger"), "version_unknown", message, "convert it to OpenAPI 3 first");
+        return None;
+    }
+    let text = text("openapi");
     if text.starts_with("3.0") {
         return Some(OpenApiVersion::V3_0);
     }
@@ -123,7 +145,8 @@ fn version(root: &Value, path: &Path, report: &Report) -> Option<OpenApiVersion>
     None
 }
 
-/// The base of every URL, with its variables at their defaults; an error if there is none.
+/// The base of every URL, with its variables at their defaults; an error if there is none. A server that the user names
+/// replaces an absolute one, and completes one that is only a path.
 fn server(
     api: &OpenApiDocument<'_>,
     operation: &Map<String, Value>,
@@ -131,7 +154,29 @@ fn server(
 ) -> Result<String, String> {
     let lists = [operation.get("servers"), item.get("servers"), api.root.get("servers")];
     let first = lists.into_iter().flatten().filter_map(Value::as_array).find_map(|list| list.first());
-    let Some(server) = first else { return Err("the description names no server".to_owned()) };
+    let own = first.map(server_url).transpose()?.unwrap_or_default();
+    let url = match api.server.map(|server| server.trim_end_matches('/')) {
+        None if first.is_none() => {
+            return Err("the description names no server; `--server` names one".to_owned());
+        }
+        None => own,
+        Some(server) => {
+            let has_path = server.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+            if own.starts_with('/') && !has_path { format!("{server}{own}") } else { server.to_owned() }
+        }
+    };
+    if !is_absolute(&url) || url.len() > LONGEST_URL || url.contains(['{', '}']) {
+        let message = format!("the server's URL `{}` is not a whole address; `--server` names one", clip(&url));
+        return Err(message);
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
+fn is_absolute(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
+fn server_url(server: &Value) -> Result<String, String> {
     let written = server.get("url").and_then(Value::as_str).unwrap_or_default();
     if written.len() > LONGEST_URL {
         return Err("the server's URL is too long".to_owned());
@@ -148,9 +193,5 @@ fn server(
         rest = after;
     }
     url.push_str(rest);
-    let is_absolute = url.starts_with("https://") || url.starts_with("http://");
-    if !is_absolute || url.len() > LONGEST_URL || url.contains(['{', '}']) {
-        return Err(format!("the server's URL `{}` is not a whole address", clip(&url)));
-    }
-    Ok(url.trim_end_matches('/').to_owned())
+    Ok(url)
 }

@@ -7,13 +7,19 @@ use bosun_core::{
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
-use super::{OpenApiDocument, reference, schema::Definitions, security, server};
+use super::{
+    OpenApiDocument, body, reference,
+    schema::Definitions,
+    security, server,
+    style::{ParameterStyle, ValueShape},
+};
 use crate::{
     Warning,
     document::Path,
     format::clip,
-    found::{ConversionRequest, Found, InsideTool, Report, ToolOrigin},
+    found::{ConversionRequest, Found, InsideTool, Report, RequestTool, ToolOrigin},
     names::percent_encode,
+    secrets::is_secret_parameter,
 };
 
 /// Maximum number of parameters; no model could fill more.
@@ -38,32 +44,43 @@ pub(super) fn read(
     let mut draft = OperationDraft::new(api, place);
     let faults = report.fault_count();
     for (parameter, path) in parameters(api, operation, place, report) {
-        draft.parameter(parameter, &path, report);
+        draft.parameter(api, parameter, &path, report);
     }
     draft.slots_without_parameter(report);
     if let Some(body) = operation.get("requestBody") {
         let path = place.path.key("requestBody");
         if let Some(body) = reference::follow(api.root, body, &path, report) {
-            draft.body(body, &path, report);
+            body::read(api, &mut draft, body, &path, report);
         }
     }
     if report.fault_count() != faults {
         return None;
     }
-    let inside = draft.request(api, operation);
+    let mut inside = draft.request(api, operation);
     let mut parameters = json!({"type": "object", "properties": draft.properties});
     if !draft.required.is_empty() {
         parameters["required"] = draft.required.into();
     }
     let (parameters, budget) = draft.definitions.finish(parameters, place.path, report)?;
     api.budget = budget;
+    let description = description(operation, place, report);
+    // A client can send what an http tool cannot.
+    if let InsideTool::AsRequest(request) = &mut inside
+        && !draft.unsent.is_empty()
+    {
+        let mut parameters = parameters.clone();
+        if let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.retain(|name, _| !draft.unsent.contains(name));
+        }
+        request.takes = Some(Box::new(RequestTool { description: description.clone(), parameters }));
+    }
 
-    let mut tool = Tool::new(name, description(operation, place, report), parameters, Binding::External);
+    let mut tool = Tool::new(name, description, parameters, Binding::External);
     tool.category = operation.get("tags").and_then(|tags| tags.get(0)).and_then(Value::as_str).map(str::to_owned);
     if operation.get("deprecated") == Some(&Value::Bool(true)) {
         tool.deprecated = Some(Deprecation::default());
     }
-    Some(Found { tool, origin: ToolOrigin { path: place.path.clone(), parameters: None }, inside })
+    Some(Found { inside, ..Found::new(tool, ToolOrigin { path: place.path.clone(), parameters: None }) })
 }
 
 fn name(operation: &Map<String, Value>, place: &ParameterPlace<'_>, report: &Report) -> String {
@@ -124,17 +141,24 @@ fn parameters<'a>(
 }
 
 /// A tool under construction, and its request.
-struct OperationDraft<'a> {
-    place: &'a ParameterPlace<'a>,
-    definitions: Definitions<'a>,
+pub(super) struct OperationDraft<'a> {
+    pub(super) place: &'a ParameterPlace<'a>,
+    pub(super) definitions: Definitions<'a>,
     properties: Map<String, Value>,
     required: Vec<String>,
     url: String,
     query: Vec<String>,
-    headers: Vec<NamedValue>,
-    body: Option<String>,
-    obstacles: Vec<String>,
+    pub(super) headers: Vec<NamedValue>,
+    pub(super) body: Option<String>,
+    pub(super) obstacles: Vec<String>,
+    /// Optional properties that the request has no place for.
+    unsent: Vec<String>,
+    losses: Vec<Warning>,
 }
+
+/// Headers that the server sets itself, or that must not depend on the arguments of a call.
+const FIXED_HEADERS: [&str; 7] =
+    ["host", "content-length", "connection", "transfer-encoding", "origin", "referer", "cookie"];
 
 impl<'a> OperationDraft<'a> {
     fn new(api: &OpenApiDocument<'a>, place: &'a ParameterPlace<'a>) -> Self {
@@ -143,15 +167,18 @@ impl<'a> OperationDraft<'a> {
             definitions: Definitions::new(api),
             properties: Map::new(),
             required: Vec::new(),
-            url: place.url.to_owned(),
+            // What follows a `#` only tells operations apart: it is never sent.
+            url: place.url.split('#').next().unwrap_or_default().to_owned(),
             query: Vec::new(),
             headers: Vec::new(),
             body: None,
             obstacles: Vec::new(),
+            unsent: Vec::new(),
+            losses: Vec::new(),
         }
     }
 
-    fn parameter(&mut self, parameter: &Value, path: &Path, report: &Report) {
+    fn parameter(&mut self, api: &OpenApiDocument<'a>, parameter: &Value, path: &Path, report: &Report) {
         let text = |key: &str| parameter.get(key).and_then(Value::as_str);
         let (Some(name), Some(location)) = (text("name"), text("in")) else {
             return report.fault(path, "parameter_unreadable", "a parameter has a `name` and an `in`");
@@ -163,10 +190,12 @@ impl<'a> OperationDraft<'a> {
         if is_described_elsewhere {
             return;
         }
+        let content = parameter.get("content").and_then(Value::as_object).and_then(|content| content.iter().next());
         let written = parameter.get("schema").map(|schema| (schema, path.key("schema"))).or_else(|| {
-            let (media, content) = parameter.get("content")?.as_object()?.iter().next()?;
+            let (media, content) = content?;
             Some((content.get("schema")?, path.key("content").key(media).key("schema")))
         });
+        let shape = written.as_ref().map_or(ValueShape::Any, |(schema, _)| ValueShape::of(api, schema));
         let schema = match written {
             Some((schema, path)) => match self.definitions.copy(schema, &path, report) {
                 Some(schema) => schema,
@@ -174,42 +203,74 @@ impl<'a> OperationDraft<'a> {
             },
             None => json!({}),
         };
-        let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
-        let obstacle = match location {
-            "path" => None,
-            "query" if is_object || text("style") == Some("deepObject") => {
-                Some(format!("the query parameter `{}` is an object", clip(name)))
-            }
-            "query" => None,
-            "header" | "cookie" => Some(format!("the model fills the {location} parameter `{}`", clip(name))),
-            other => {
-                return report.fault(
-                    path.key("in"),
-                    "parameter_unreadable",
-                    format!("`{}` is no place of a parameter", clip(other)),
-                );
-            }
-        };
-        if let Some(obstacle) = obstacle {
-            if !required {
-                let message = format!(
-                    "the optional {location} parameter `{}` cannot be sent by a tool and is left out",
-                    clip(name)
-                );
-                return report.warn(path, "parameter_dropped", message);
-            }
-            self.obstacles.push(obstacle);
+        if !["path", "query", "header", "cookie"].contains(&location) {
+            return report.fault(
+                path.key("in"),
+                "parameter_unreadable",
+                format!("`{}` is not a location of a parameter", clip(location)),
+            );
         }
         let property = self.property(name, location, described(schema, parameter), required, path, report);
-        match location {
-            "path" => self.url = self.url.replace(&format!("{{{name}}}"), &format!("{{{property}}}")),
-            "query" => self.query.push(format!("{}={{{property}}}", percent_encode(name))),
-            _ => {}
+        let is_json = content.is_some_and(|(media, _)| parameter.get("schema").is_none() && media.contains("json"));
+        if let Err(obstacle) = self.place_parameter(parameter, name, &property, location, shape, is_json) {
+            if required {
+                self.obstacles.push(obstacle);
+            } else {
+                let message = format!(
+                    "the optional {location} parameter `{}` is left out of the request: {obstacle}",
+                    clip(name)
+                );
+                self.losses.push(Warning { path: path.to_string(), code: "parameter_dropped", message });
+                self.unsent.push(property);
+            }
         }
     }
 
+    /// Gives a parameter its slot in the request; an error if an http tool cannot send it.
+    fn place_parameter(
+        &mut self,
+        parameter: &Value,
+        name: &str,
+        property: &str,
+        location: &str,
+        shape: ValueShape,
+        is_json: bool,
+    ) -> Result<(), String> {
+        let style = ParameterStyle::read(
+            parameter,
+            if location == "query" || location == "cookie" { "form" } else { "simple" },
+        );
+        let has = |problem: String| format!("the {location} parameter `{}` has the {problem}", clip(name));
+        let styled = |style: Option<&str>| style.map(|style| format!(":{style}")).unwrap_or_default();
+        match location {
+            "path" => {
+                let slot = style.of_path(name, property, shape).map_err(has)?;
+                self.url = self.url.replace(&format!("{{{name}}}"), &slot);
+            }
+            "query" => {
+                let style = if is_json { Some("json") } else { style.of_pair(shape).map_err(has)? };
+                self.query.push(format!("{}={{{property}{}}}", percent_encode(name), styled(style)));
+            }
+            "header"
+                if is_secret_parameter(name, "") || FIXED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) =>
+            {
+                return Err(format!("the model would fill the header `{}`", clip(name)));
+            }
+            "header" => {
+                if !is_slot_name(property) {
+                    return Err(format!("the name of the header parameter `{}` cannot be that of a slot", clip(name)));
+                }
+                let style = if is_json { Some("json") } else { style.of_header(shape) };
+                let value = ValueSource::Literal(format!("{{{{.input.{property}{}}}}}", styled(style)));
+                self.headers.push(NamedValue { name: name.to_owned(), value });
+            }
+            _ => return Err(format!("the model would fill the cookie `{}`", clip(name))),
+        }
+        Ok(())
+    }
+
     /// Adds a property, renamed if two parts of a request share a name.
-    fn property(
+    pub(super) fn property(
         &mut self,
         name: &str,
         location: &str,
@@ -241,6 +302,7 @@ impl<'a> OperationDraft<'a> {
     fn slots_without_parameter(&mut self, report: &Report) {
         let url = self.url.clone();
         for slot in url.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(slot, _)| slot) {
+            let slot = slot.rsplit_once(':').map_or(slot, |(name, _)| name);
             if !self.properties.contains_key(slot) {
                 let message = format!(
                     "the path has `{{{}}}` and no parameter of that name; it is taken to be a text",
@@ -253,49 +315,26 @@ impl<'a> OperationDraft<'a> {
         }
     }
 
-    fn body(&mut self, body: &Value, path: &Path, report: &Report) {
-        let Some(content) = body.get("content").and_then(Value::as_object) else { return };
-        let is_json = |media: &str| {
-            let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            media == "application/json" || media.ends_with("+json")
-        };
-        let chosen = content
-            .iter()
-            .find(|(media, _)| is_json(media))
-            .or_else(|| content.iter().find(|(media, _)| media.starts_with("text/")))
-            .or_else(|| content.iter().next());
-        let Some((media, value)) = chosen else { return };
-        let schema_path = path.key("content").key(media).key("schema");
-        let schema = match value.get("schema") {
-            Some(schema) => match self.definitions.copy(schema, &schema_path, report) {
-                Some(schema) => schema,
-                None => return,
-            },
-            None => json!({}),
-        };
-        if content.len() > 1 {
-            let message = format!("of {} kinds of body, `{}` is used", content.len(), clip(media));
-            report.warn(&path.key("content"), "body_chosen", message);
-        }
-        let required = body.get("required") == Some(&Value::Bool(true));
-        let property = self.property("body", "request", described(schema, body), required, path, report);
-        if is_json(media) || media.starts_with("text/") {
-            self.body = Some(format!("{{{{.input.{property}}}}}"));
-            let value = ValueSource::Literal(media.clone());
-            self.headers.push(NamedValue { name: "Content-Type".to_owned(), value });
-        } else {
-            self.obstacles.push(format!("it sends its body as {}", clip(media)));
-        }
-    }
-
     /// The request, if Bosun can make it.
     fn request(&mut self, api: &OpenApiDocument<'_>, operation: &Map<String, Value>) -> InsideTool {
-        let mut losses: Vec<Warning> = Vec::new();
+        let mut losses = std::mem::take(&mut self.losses);
         let mut headers = std::mem::take(&mut self.headers);
+        let mut body_parameters = Vec::new();
         match security::read(api, operation, self.place.path) {
             Ok(security) => {
+                // A parameter that the security scheme fills is not the model's.
+                let is_taken = |header: &NamedValue| {
+                    security.headers.iter().any(|own| own.name.eq_ignore_ascii_case(&header.name))
+                };
+                headers.retain(|header| !is_taken(header));
                 headers.splice(0..0, security.headers);
-                losses = security.notes;
+                for (name, parameter) in security.query {
+                    let name = percent_encode(&name);
+                    self.query.retain(|pair| !pair.starts_with(&format!("{name}=")));
+                    self.query.push(format!("{name}={{{{.{}}}}}", parameter.name));
+                    body_parameters.push(parameter);
+                }
+                losses.extend(security.notes);
             }
             Err(reason) => self.obstacles.push(reason),
         }
@@ -316,7 +355,7 @@ impl<'a> OperationDraft<'a> {
         }
         let mut url = format!("{server}{}", self.url);
         for (index, pair) in self.query.iter().enumerate() {
-            url.push(if index == 0 { '?' } else { '&' });
+            url.push(if index == 0 && !self.url.contains('?') { '?' } else { '&' });
             url.push_str(pair);
         }
         let http = HttpRequest {
@@ -324,15 +363,20 @@ impl<'a> OperationDraft<'a> {
             method: method.unwrap_or_default(),
             headers,
             body: self.body.take(),
-            body_parameters: Vec::new(),
+            body_parameters,
             follow_redirects: false,
         };
-        InsideTool::AsRequest(Box::new(ConversionRequest { http, timeout: None, losses }))
+        InsideTool::AsRequest(Box::new(ConversionRequest { http, takes: None, timeout: None, losses }))
     }
 }
 
+/// Whether a property can be named in a slot of a header or a body.
+pub(super) fn is_slot_name(property: &str) -> bool {
+    !property.is_empty() && property.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-'))
+}
+
 /// The schema with the annotations of its parameter, where it has none itself.
-fn described(mut schema: Value, parameter: &Value) -> Value {
+pub(super) fn described(mut schema: Value, parameter: &Value) -> Value {
     if let Value::Object(schema) = &mut schema {
         for key in ["description", "deprecated"] {
             if let Some(value) = parameter.get(key).filter(|_| !schema.contains_key(key)) {

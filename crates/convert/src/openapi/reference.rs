@@ -1,7 +1,8 @@
-//! `$ref` within one document.
+//! `$ref` within one document, which may have been put together from several files.
 
 use serde_json::Value;
 
+use super::bundle;
 use crate::{document::Path, format::clip, found::Report};
 
 /// Maximum length of a chain of references; a longer one is a cycle.
@@ -15,12 +16,26 @@ pub(super) fn of(value: &Value) -> Option<&str> {
 /// The value that a local reference names.
 pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, (&'static str, String)> {
     let Some(pointer) = reference.strip_prefix('#') else {
-        let message =
-            format!("`{}` points out of the document; only references inside of it are followed", clip(reference));
+        let message = format!(
+            "`{}` points out of the document, and not to a file of its folder that could be read",
+            clip(reference)
+        );
         return Err(("remote_ref", message));
     };
+    let file = bundle::file_of(reference);
+    if let Some((name, _)) = &file
+        && let Some(reason) = bundle::unreadable(root, name)
+    {
+        return Err(("ref_unreadable", format!("the file `{}` cannot be read: {reason}", clip(name))));
+    }
     let target = percent_decode(pointer).and_then(|pointer| root.pointer(&pointer));
-    target.ok_or_else(|| ("dangling_ref", format!("there is no `{}` in the document", clip(reference))))
+    target.ok_or_else(|| {
+        let message = match &file {
+            Some((name, part)) => format!("there is no `#{}` in the file `{}`", clip(part), clip(name)),
+            None => format!("there is no `{}` in the document", clip(reference)),
+        };
+        ("dangling_ref", message)
+    })
 }
 
 /// The value itself, or the end of its chain of references. Reports a fault if there is none.

@@ -32,7 +32,7 @@ const LISTS: [&str; 2] = ["oneOf", "prefixItems"];
 /// Keywords whose value has a schema for each of its keys.
 const MAPS: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 /// OpenAPI's own keywords, which mean nothing to a model or a validator.
-const FOREIGN: [&str; 3] = ["discriminator", "xml", "externalDocs"];
+const FOREIGN: [&str; 4] = ["discriminator", "xml", "externalDocs", "$recursiveAnchor"];
 /// Maximum depth of inlining: a deeper schema would only be hard to read.
 const DEEPEST_INLINING: usize = 24;
 
@@ -173,6 +173,8 @@ impl<'a> Definitions<'a> {
         if self.version == OpenApiVersion::V3_0 {
             from_3_0(&mut copy);
         }
+        // Descriptions that say 3.1 have them, too.
+        exclusive_bounds(&mut copy);
         Value::Object(copy)
     }
 
@@ -240,6 +242,13 @@ fn from_3_0(schema: &mut Map<String, Value>) {
             values.push(Value::Null);
         }
     }
+    if let Some(example) = schema.remove("example") {
+        schema.insert("examples".to_owned(), json!([example]));
+    }
+}
+
+/// Bounds that are booleans beside a limit, as limits of their own.
+fn exclusive_bounds(schema: &mut Map<String, Value>) {
     for (exclusive, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match schema.get(exclusive) {
             Some(Value::Bool(true)) => match schema.remove(limit) {
@@ -255,9 +264,6 @@ fn from_3_0(schema: &mut Map<String, Value>) {
             }
             _ => {}
         }
-    }
-    if let Some(example) = schema.remove("example") {
-        schema.insert("examples".to_owned(), json!([example]));
     }
 }
 

@@ -40,13 +40,17 @@ pub(super) fn tools(
         let message = format!("`{}` cannot be written as {target}: {}", quarantined.tool, quarantined.reason);
         warn(&quarantined.tool, "", "cannot_move", message);
     }
-    let written: Value =
+    let mut written: Value =
         serde_json::from_str(&declarations.json).map_err(|error| ConvertError::NotWritten(error.to_string()))?;
     let left_out: HashSet<&str> = declarations.quarantined.iter().map(|tool| tool.tool.as_str()).collect();
     let told = declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str()));
     let mut untold = Untold { told: told.collect(), lost: IndexMap::new() };
-    let declared = tools.iter().map(|found| &found.tool).filter(|tool| !left_out.contains(tool.name.as_str()));
-    for (tool, entry) in declared.zip(entries(&written, dialect)) {
+    let declared = || tools.iter().filter(|found| !left_out.contains(found.tool.name.as_str()));
+    if target == Format::Mcp {
+        keep_entries(&mut written, declared());
+    }
+    for (found, entry) in declared().zip(entries(&written, dialect)) {
+        let tool = &found.tool;
         if let Some(schema) = entry.schema {
             untold.compare(tool, &tool.parameters, schema, &Trail::At(&Path::root()));
         }
@@ -63,6 +67,19 @@ pub(super) fn tools(
     Ok(written)
 }
 
+/// Tools that were read from MCP are written as they were, but for a name that MCP does not accept.
+fn keep_entries<'a>(written: &mut Value, declared: impl Iterator<Item = &'a Found>) {
+    for (found, entry) in declared.zip(written.as_array_mut().into_iter().flatten()) {
+        if let Some(original) = &found.entry {
+            let name = entry.get("name").cloned();
+            entry.clone_from(original);
+            if let (Some(name), Some(kept)) = (name, entry.get_mut("name")) {
+                *kept = name;
+            }
+        }
+    }
+}
+
 /// What is sent of one tool.
 struct DeclaredEntry<'a> {
     name: Option<&'a str>,
@@ -73,7 +90,8 @@ fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Declare
     let (list, name, schema) = match dialect {
         AnyDialect::Gemini => ("/0/functionDeclarations", "/name", "/parametersJsonSchema"),
         AnyDialect::Served(Dialect::OpenAiResponses) => ("", "/name", "/parameters"),
-        AnyDialect::Served(Dialect::Anthropic) => ("", "/name", "/input_schema"),
+        AnyDialect::GeminiOpenApi => ("/0/functionDeclarations", "/name", "/parameters"),
+        AnyDialect::Served(Dialect::Anthropic | Dialect::AnthropicStrict) => ("", "/name", "/input_schema"),
         AnyDialect::Mcp => ("", "/name", "/inputSchema"),
         _ => ("", "/function/name", "/function/parameters"),
     };
@@ -118,6 +136,18 @@ impl<'a> Untold<'a> {
             (Value::Object(source), Value::Object(sent)) => {
                 for (key, value) in source {
                     let here = Trail::Key(trail, key);
+                    if let Some(definitions) =
+                        value.as_object().filter(|_| matches!(key.as_str(), "$defs" | "definitions"))
+                    {
+                        // Definitions that nothing refers to are left out, and nothing is lost with them.
+                        let kept = sent.get(key).and_then(Value::as_object);
+                        for (name, definition) in definitions {
+                            if let Some(sent) = kept.and_then(|kept| kept.get(name)) {
+                                self.compare(tool, definition, sent, &Trail::Key(&here, name));
+                            }
+                        }
+                        continue;
+                    }
                     match translated(source, sent, key) {
                         Some(sent) => self.compare(tool, value, sent, &here),
                         None => self.lose(tool, key, value, &here),

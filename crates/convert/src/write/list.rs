@@ -4,7 +4,11 @@ use bosun_core::{Binding, Tool};
 use serde_json::{Value, json};
 
 use super::warn_of_losses;
-use crate::{Format, Warning, fields::duration_text, found::Found};
+use crate::{
+    Format, Warning,
+    fields::{duration_text, write_cache},
+    found::Found,
+};
 
 pub(super) fn tools(tools: &[Found], target: Format, write: fn(&Tool) -> Value, warnings: &mut Vec<Warning>) -> Value {
     warn_of_losses(tools, target, warnings);
@@ -47,11 +51,13 @@ fn put_policy(entry: &mut Value, tool: &Tool) {
         ("displayName", tool.display_name.clone()),
         ("version", tool.version.clone()),
         ("timeout", tool.timeout.map(duration_text)),
-        ("cache", tool.cache_for.map(duration_text)),
     ] {
         if let Some(text) = text {
             entry[key] = text.into();
         }
+    }
+    if let Some(cache) = write_cache(tool) {
+        entry["cache"] = cache;
     }
     if let Some(deprecated) = &tool.deprecated {
         entry["deprecated"] = json!(deprecated);

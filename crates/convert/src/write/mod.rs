@@ -1,6 +1,6 @@
 //! Tools written in another format.
 
-use bosun_core::{Binding, Tool, schema::dialect::Dialect};
+use bosun_core::{Binding, schema::dialect::Dialect};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
@@ -58,25 +58,29 @@ impl Documents {
 /// When the format is one that tools cannot be written in.
 pub fn write(tools: &[Found], target: Format) -> Result<WrittenFile, ConvertError> {
     let mut warnings = Vec::new();
-    let documents = match target {
-        Format::ArkManifest => Documents::Stream(manifest::write(tools, &mut warnings)),
-        Format::ToolConfig => Documents::One(tool_config::write(tools, &mut warnings)),
-        Format::OpenAi => {
-            Documents::One(declare::tools(tools, target, AnyDialect::Served(Dialect::OpenAiChat), &mut warnings)?)
+    let dialect = match target {
+        Format::OpenAi => AnyDialect::Served(Dialect::OpenAiChat),
+        Format::OpenAiStrict => AnyDialect::Served(Dialect::OpenAiChatStrict),
+        Format::OpenAiResponses => AnyDialect::Served(Dialect::OpenAiResponses),
+        Format::Anthropic => AnyDialect::Served(Dialect::Anthropic),
+        Format::AnthropicStrict => AnyDialect::Served(Dialect::AnthropicStrict),
+        Format::Gemini => AnyDialect::Gemini,
+        Format::GeminiOpenApi => AnyDialect::GeminiOpenApi,
+        Format::Mcp => AnyDialect::Mcp,
+        other => {
+            let documents = match other {
+                Format::ArkManifest => Documents::Stream(manifest::write(tools, &mut warnings)),
+                Format::ToolConfig => Documents::One(tool_config::write(tools, &mut warnings)),
+                Format::Langchain => Documents::One(list::tools(tools, target, list::langchain, &mut warnings)),
+                Format::Ark => Documents::One(list::tools(tools, target, list::ark, &mut warnings)),
+                Format::ExternalTools => Documents::One(list::tools(tools, target, list::external, &mut warnings)),
+                _ => return Err(ConvertError::NotATarget(target)),
+            };
+            return Ok(WrittenFile { documents, warnings });
         }
-        Format::OpenAiResponses => {
-            Documents::One(declare::tools(tools, target, AnyDialect::Served(Dialect::OpenAiResponses), &mut warnings)?)
-        }
-        Format::Anthropic => {
-            Documents::One(declare::tools(tools, target, AnyDialect::Served(Dialect::Anthropic), &mut warnings)?)
-        }
-        Format::Gemini => Documents::One(declare::tools(tools, target, AnyDialect::Gemini, &mut warnings)?),
-        Format::Mcp => Documents::One(json!({"tools": declare::tools(tools, target, AnyDialect::Mcp, &mut warnings)?})),
-        Format::Langchain => Documents::One(list::tools(tools, target, list::langchain, &mut warnings)),
-        Format::Ark => Documents::One(list::tools(tools, target, list::ark, &mut warnings)),
-        Format::ExternalTools => Documents::One(list::tools(tools, target, list::external, &mut warnings)),
-        Format::Zod | Format::N8n | Format::OpenApi => return Err(ConvertError::NotATarget(target)),
     };
+    let declared = declare::tools(tools, target, dialect, &mut warnings)?;
+    let documents = Documents::One(if target == Format::Mcp { json!({"tools": declared}) } else { declared });
     Ok(WrittenFile { documents, warnings })
 }
 
@@ -84,7 +88,7 @@ pub fn write(tools: &[Found], target: Format) -> Result<WrittenFile, ConvertErro
 fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) {
     let mut lost: IndexMap<&str, (&Found, usize)> = IndexMap::new();
     for found in tools {
-        for field in lost_fields(&found.tool, format) {
+        for field in lost_fields(found, format) {
             lost.entry(field).and_modify(|(_, more)| *more += 1).or_insert((found, 0));
         }
     }
@@ -97,7 +101,12 @@ fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) 
 }
 
 /// The fields of a tool that a list in this format cannot hold.
-fn lost_fields(tool: &Tool, format: Format) -> impl Iterator<Item = &'static str> + use<> {
+fn lost_fields(found: &Found, format: Format) -> impl Iterator<Item = &'static str> + use<> {
+    let Found { tool, entry, .. } = found;
+    let in_entry = |field: &str| {
+        format != Format::Mcp
+            && entry.as_ref().is_some_and(|entry| entry.get(field).is_some_and(|value| !value.is_null()))
+    };
     let keeps_policy = matches!(format, Format::Ark | Format::ExternalTools);
     let keeps_hints = keeps_policy || format == Format::Mcp;
     let keeps_binding = match tool.binding {
@@ -116,6 +125,10 @@ fn lost_fields(tool: &Tool, format: Format) -> impl Iterator<Item = &'static str
         ("annotations", !tool.annotations.is_empty() && !keeps_hints),
         ("timeout", tool.timeout.is_some() && !keeps_policy),
         ("cache", tool.cache_for.is_some() && !keeps_policy),
+        ("outputSchema", in_entry("outputSchema")),
+        ("_meta", in_entry("_meta")),
+        ("execution", in_entry("execution")),
+        ("icons", in_entry("icons")),
     ];
     fields.into_iter().filter(|(_, is_lost)| *is_lost).map(|(field, _)| field)
 }

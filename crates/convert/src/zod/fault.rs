@@ -38,11 +38,13 @@ pub(super) struct ZodProblem {
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) hint: Option<&'static str>,
+    /// The tool that it is a problem of, by its offset.
+    pub(super) tool: Option<u32>,
 }
 
 impl ZodProblem {
     pub(super) fn new(offset: u32, code: &'static str, message: impl Into<String>) -> Self {
-        Self { offset, code, message: message.into(), hint: None }
+        Self { offset, code, message: message.into(), hint: None, tool: None }
     }
 
     pub(super) fn hint(mut self, hint: &'static str) -> Self {

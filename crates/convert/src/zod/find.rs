@@ -1,14 +1,17 @@
 //! Finds the tools of a source.
 //!
-//! Three forms are certain: `new DynamicStructuredTool({…})` and `new DynamicTool({…})`, `tool(fn, {…})`, and a class
-//! that extends `StructuredTool` or `Tool`. A plain object counts if it has a `name`, a `description` and either a
+//! The forms that are certain: `new DynamicStructuredTool({…})` and `new DynamicTool({…})`, `tool(fn, {…})` and a class
+//! that extends `StructuredTool` or `Tool` (LangChain); `server.registerTool(name, {…}, fn)` and `server.tool(name, …,
+//! fn)` (MCP); `tool({…})` (the Vercel AI SDK); `createTool({…})` (Mastra). A plain object counts if it has a `name`, a `description` and either a
 //! `schema` or a function. A certain form must be readable; a plain object with a computed name is only reported,
 //! because it may not be a tool at all.
 
 use std::collections::{HashMap, HashSet};
 
-use bosun_core::{Binding, Tool};
-use oxc_ast::ast::{Argument, Class, ClassElement, Expression, ObjectExpression, ObjectPropertyKind, Span};
+use bosun_core::{Binding, Tool, tool::Annotations};
+use oxc_ast::ast::{
+    Argument, CallExpression, Class, ClassElement, Expression, ObjectExpression, ObjectPropertyKind, Span,
+};
 use oxc_span::GetSpan;
 use serde_json::{Value as Json, json};
 
@@ -34,6 +37,30 @@ pub enum ToolForm {
     Class,
     /// `{name, description, schema, call}`
     Object,
+    /// `server.registerTool("name", {…}, fn)`
+    RegisterTool,
+    /// `server.tool("name", "description", {…}, fn)`
+    ServerTool,
+    /// `tool({description, inputSchema, execute})`, named after the member or variable that holds it
+    ToolObject,
+    /// `createTool({id, description, inputSchema, execute})`
+    CreateTool,
+}
+
+impl ToolForm {
+    /// The members that may hold the schema of the arguments.
+    fn schema_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::RegisterTool | Self::ServerTool | Self::CreateTool => &["inputSchema"],
+            Self::ToolObject => &["inputSchema", "parameters", "schema"],
+            _ => &["schema"],
+        }
+    }
+
+    /// Whether an object of schemas is taken as `z.object` of it.
+    fn takes_shapes(self) -> bool {
+        matches!(self, Self::RegisterTool | Self::ServerTool)
+    }
 }
 
 /// A tool with its byte offset, before line and column are known.
@@ -50,7 +77,28 @@ pub(super) struct FoundSchemas {
     pub(super) remarks: Vec<ZodRemark>,
 }
 
-pub(super) fn find<'a>(module: &Module<'a>, reader: &mut ZodReader<'_, 'a>) -> FoundSchemas {
+impl FoundSchemas {
+    /// Adds what was found with another version of Zod: a tool is read by the version that its schema is made with.
+    pub(super) fn merge(&mut self, other: Self) {
+        for tool in other.tools {
+            if !self.tools.iter().any(|known| known.offset == tool.offset) {
+                self.tools.push(tool);
+            }
+        }
+        self.problems.extend(other.problems);
+        self.remarks.extend(other.remarks);
+    }
+
+    /// Drops the problems of tools that the other version could read.
+    pub(super) fn settle(&mut self) {
+        self.tools.sort_by_key(|found| found.offset);
+        let read: HashSet<u32> = self.tools.iter().map(|found| found.offset).collect();
+        self.problems.retain(|problem| problem.tool.is_none_or(|tool| !read.contains(&tool)));
+    }
+}
+
+/// Finds the tools of a source, which ends at `end`; behind it are the files that it imports.
+pub(super) fn find<'a>(module: &Module<'a>, end: usize, reader: &mut ZodReader<'_, 'a>) -> FoundSchemas {
     let mut finder = Finder {
         module,
         reader,
@@ -60,10 +108,11 @@ pub(super) fn find<'a>(module: &Module<'a>, reader: &mut ZodReader<'_, 'a>) -> F
         inside_zod: Vec::new(),
     };
     // Options written as a constant look like a plain object, so the certain forms go first.
-    for candidate in &module.candidates {
+    let own = || module.candidates.iter().filter(|candidate| (candidate.offset() as usize) < end);
+    for candidate in own() {
         finder.certain(*candidate);
     }
-    for candidate in &module.candidates {
+    for candidate in own() {
         if let Candidate::Object(object) = candidate {
             finder.plain(object);
         }
@@ -104,19 +153,69 @@ impl<'a> Finder<'_, '_, 'a> {
                     if self.inside_zod.last().is_none_or(|last| last.end <= call.span.start) {
                         self.inside_zod.push(call.span);
                     }
-                } else if self.imported_name(&call.callee) == Some("tool") {
-                    match call.arguments.as_slice() {
-                        [_, options, ..] => self.options(Some(options), call.span, ToolForm::ToolFunction),
-                        _ => self.remark(
-                            call.span,
-                            "tool_not_read",
-                            "`tool(…)` with one argument names no tool and is not read",
-                        ),
-                    }
+                    return;
+                }
+                // `server.tool("name", …)`, where `server` may be imported.
+                let is_named = matches!(
+                    call.arguments.first().and_then(|argument| argument.as_expression()),
+                    Some(Expression::StringLiteral(_) | Expression::TemplateLiteral(_))
+                );
+                let callee = if is_named { None } else { self.imported_name(&call.callee) };
+                match (callee, call.arguments.as_slice()) {
+                    (Some("tool"), [_, options, ..]) => self.options(Some(options), call.span, ToolForm::ToolFunction),
+                    (Some("tool"), [options]) => self.options(Some(options), call.span, ToolForm::ToolObject),
+                    (Some("createTool"), [options, ..]) => self.options(Some(options), call.span, ToolForm::CreateTool),
+                    _ => self.server_call(call),
                 }
             }
             Candidate::Class(class) => self.class(class),
             Candidate::Object(_) => {}
+        }
+    }
+
+    /// `server.registerTool(…)` and `server.tool(…)`, whatever the server is called.
+    fn server_call(&mut self, call: &'a CallExpression<'a>) {
+        let Expression::StaticMemberExpression(callee) = &call.callee else { return };
+        let arguments: Vec<&'a Expression<'a>> =
+            call.arguments.iter().filter_map(|argument| argument.as_expression()).collect();
+        match (callee.property.name.as_str(), arguments.as_slice()) {
+            ("registerTool", [name, options, ..]) => {
+                let name = self.reader.read(name);
+                match self.reader.read(options) {
+                    ZodValue::Record(record) => {
+                        self.claimed.insert(record.offset);
+                        let found = self.tool_named(&record, call.span, ToolForm::RegisterTool, Some(name));
+                        self.keep(found, call.span);
+                    }
+                    ZodValue::Unreadable(problems) => self.keep(Err(problems), call.span),
+                    _ => {}
+                }
+            }
+            // The last argument is the function. A method `tool` of anything else has no name in front.
+            ("tool", [name, middle @ .., _]) => {
+                let name = self.reader.read(name);
+                if !matches!(name, ZodValue::Text(_)) {
+                    return;
+                }
+                let mut members = Vec::new();
+                for (index, argument) in middle.iter().enumerate() {
+                    let offset = argument.span().start;
+                    let value = self.reader.read(argument);
+                    let key = match &value {
+                        ZodValue::Text(_) if index == 0 => "description",
+                        ZodValue::Record(record) if is_shape(record) => "inputSchema",
+                        ZodValue::Record(_) => "annotations",
+                        _ => "inputSchema",
+                    };
+                    if !members.iter().any(|(known, _)| known == key) {
+                        members.push((key.to_owned(), super::value::ZodMember { value, offset, getter: false }));
+                    }
+                }
+                let record = ZodRecord::new(call.span.start, members);
+                let found = self.tool_named(&record, call.span, ToolForm::ServerTool, Some(name));
+                self.keep(found, call.span);
+            }
+            _ => {}
         }
     }
 
@@ -174,31 +273,58 @@ impl<'a> Finder<'_, '_, 'a> {
             Some(ZodValue::Record(record)) => {
                 self.claimed.insert(record.offset);
                 let found = self.tool(&record, span, form);
-                self.keep(found);
+                self.keep(found, span);
             }
-            Some(ZodValue::Unreadable(problems)) => self.keep(Err(problems)),
+            Some(ZodValue::Unreadable(problems)) => self.keep(Err(problems), span),
+            // `tool(name)` of another library.
+            _ if form == ToolForm::ToolObject => {}
             _ => {
                 let problem = ZodProblem::new(
                     span.start,
                     "options_missing",
                     "a tool is made from an object with `name` and `description`",
                 );
-                self.keep(Err(problem.into()));
+                self.keep(Err(problem.into()), span);
             }
         }
     }
 
-    fn keep(&mut self, found: ReadSchema<FoundSchema>) {
+    fn keep(&mut self, found: ReadSchema<FoundSchema>, span: Span) {
         match found {
             Ok(found) => self.findings.tools.push(found),
-            Err(problems) => self.findings.problems.extend(problems.iter().cloned()),
+            Err(problems) => {
+                let of_tool = |problem: &ZodProblem| ZodProblem { tool: Some(span.start), ..problem.clone() };
+                self.findings.problems.extend(problems.iter().map(of_tool));
+            }
         }
     }
 
     fn tool(&mut self, record: &ZodRecord<'a>, span: Span, form: ToolForm) -> ReadSchema<FoundSchema> {
+        let key = if form == ToolForm::CreateTool { "id" } else { "name" };
+        let name = record.get(key).filter(|member| !member.getter).map(|member| member.value.clone());
+        let name = match (name, self.module.holders.get(&span.start)) {
+            (None, Some(holder)) if form == ToolForm::ToolObject => {
+                if !holder.is_member {
+                    let message = format!("the tool is named `{}` after its variable", holder.name);
+                    self.remark(span, "name_assumed", message);
+                }
+                Some(ZodValue::text(holder.name))
+            }
+            (name, _) => name,
+        };
+        self.tool_named(record, span, form, name)
+    }
+
+    fn tool_named(
+        &mut self,
+        record: &ZodRecord<'a>,
+        span: Span,
+        form: ToolForm,
+        name: Option<ZodValue<'a>>,
+    ) -> ReadSchema<FoundSchema> {
         let member = |name: &str| record.get(name).filter(|member| !member.getter);
         let mut gather = FaultGather::default();
-        let name = gather.take(match member("name").map(|member| &member.value) {
+        let name = gather.take(match &name {
             Some(ZodValue::Text(name)) => Ok(name.as_ref().to_owned()),
             Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),
             Some(other) => Err(ZodProblem::new(
@@ -218,7 +344,8 @@ impl<'a> Finder<'_, '_, 'a> {
                 Err(ZodProblem::new(span.start, "description_unreadable", message).into())
             }
         });
-        let schema = member("schema").map(|member| (member.value.clone(), member.offset));
+        let schema = form.schema_keys().iter().find_map(|key| member(key));
+        let schema = schema.map(|member| (member.value.clone(), member.offset));
         let parameters = self.parameters(schema, form);
         let parameters = gather.take(parameters);
         let (Some(name), Some(description), Some(parameters)) = (name, description, parameters) else {
@@ -227,7 +354,25 @@ impl<'a> Finder<'_, '_, 'a> {
         if description.is_none() {
             self.remark(span, "description_missing", format!("the tool `{name}` has no description"));
         }
-        let tool = Tool::new(name, description.unwrap_or_default(), parameters, Binding::External);
+        let mut tool = Tool::new(name, description.unwrap_or_default(), parameters, Binding::External);
+        let text = |value: Option<&ZodValue<'a>>| match value {
+            Some(ZodValue::Text(text)) => Some(text.as_ref().to_owned()),
+            _ => None,
+        };
+        tool.display_name = text(member("title").map(|member| &member.value));
+        if let Some(ZodValue::Record(hints)) = member("annotations").map(|member| &member.value) {
+            let hint = |key: &str| match hints.get(key).map(|member| &member.value) {
+                Some(ZodValue::Bool(hint)) => Some(*hint),
+                _ => None,
+            };
+            tool.annotations = Annotations {
+                read_only_hint: hint("readOnlyHint"),
+                destructive_hint: hint("destructiveHint"),
+                idempotent_hint: hint("idempotentHint"),
+                open_world_hint: hint("openWorldHint"),
+            };
+            tool.display_name = tool.display_name.or_else(|| text(hints.get("title").map(|member| &member.value)));
+        }
         Ok(FoundSchema { tool, offset: span.start, form })
     }
 
@@ -240,9 +385,19 @@ impl<'a> Finder<'_, '_, 'a> {
                 }
                 _ => json!({ "type": "object", "properties": {} }),
             }),
+            Some((ZodValue::Record(record), _)) if form.takes_shapes() && is_shape(&record) => {
+                let schema = self.reader.object_of(record)?;
+                let written = self.reader.write(schema)?;
+                self.findings.remarks.extend(written.remarks);
+                Ok(written.schema)
+            }
             Some((ZodValue::Schema(schema), offset)) => {
                 let written = self.reader.write(schema)?;
                 self.findings.remarks.extend(written.remarks);
+                if form == ToolForm::ToolFunction && written.schema.get("type") == Some(&json!("string")) {
+                    // LangChain makes a tool of one string of it.
+                    return Ok(json!({ "type": "object", "properties": { "input": { "type": "string" } } }));
+                }
                 if written.schema.get("type") != Some(&json!("object")) {
                     let message = "the schema is not an object, which the parameters of a tool must be";
                     self.findings.remarks.push(ZodRemark {
@@ -285,7 +440,7 @@ impl<'a> Finder<'_, '_, 'a> {
             ZodValue::Record(record) => match record.get("name").map(|member| &member.value) {
                 Some(ZodValue::Text(_)) => {
                     let found = self.tool(&record, object.span, ToolForm::Object);
-                    self.keep(found);
+                    self.keep(found, object.span);
                 }
                 Some(ZodValue::Unreadable(_)) => {
                     self.remark(
@@ -335,8 +490,15 @@ impl<'a> Finder<'_, '_, 'a> {
         let record = ZodRecord::new(class.span.start, members);
         let form = if is_string_tool { ToolForm::DynamicTool } else { ToolForm::Class };
         let found = self.tool(&record, class.span(), form).map(|found| FoundSchema { form: ToolForm::Class, ..found });
-        self.keep(found);
+        self.keep(found, class.span());
     }
+}
+
+/// Whether an object is the shape of a schema: every member is one, or cannot be read.
+fn is_shape(record: &ZodRecord<'_>) -> bool {
+    record
+        .iter()
+        .all(|(_, member)| member.getter || matches!(member.value, ZodValue::Schema(_) | ZodValue::Unreadable(_)))
 }
 
 fn unread(span: Span) -> Problems {

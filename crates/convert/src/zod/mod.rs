@@ -1,8 +1,10 @@
-//! Zod schemas and LangChain tools in TypeScript or JavaScript source.
+//! Zod schemas and tools in TypeScript or JavaScript source: those of LangChain, of MCP servers, of the Vercel AI SDK
+//! and of Mastra.
 //!
 //! [`convert`] reads a file and returns its tools; [`schema_to_json`] does the same for one
 //! expression. The source is parsed, never run: a schema that only the running program knows is a
-//! [`ZodFault`] with line and column, and all faults come at once. The JSON Schema is what
+//! [`ZodFault`] with line and column, all faults come at once, and the other tools are still found. The JSON Schema is
+//! what
 //! `zod-to-json-schema` gives for Zod 3 (everything inlined, no `$schema`, extra keys mentioned only
 //! by `.strict()` and `.catchall()`) and what `z.toJSONSchema` gives for Zod 4, key for key; the
 //! corpus in `fixtures/zod` holds both to it.
@@ -25,6 +27,7 @@
 //! ```
 
 mod fault;
+mod files;
 mod find;
 mod globals;
 mod library;
@@ -48,29 +51,37 @@ use serde_json::Value as Json;
 
 use bosun_reading::Locator;
 
-use crate::Warning;
+use crate::{FolderFiles, Warning};
 use fault::ZodProblem;
+use files::SourceFiles;
 use find::FoundSchemas;
 use library::{ZodLibrary, ZodRemark, as_schema};
 use module::Module;
 use read::ZodReader;
 
-pub use crate::ZodVersion;
+pub use crate::{ZodIo, ZodVersion};
 pub use fault::ZodFault;
 pub use find::ToolForm;
 
 /// How to read a source.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ZodOptions {
-    /// The version behind `import … from "zod"`. Without it, an import from `zod/v4` means Zod 4 and
-    /// everything else Zod 3.
+pub struct ZodOptions<'a> {
+    /// The version that everything is read as. Without it, an import from `zod/v3` or `zod/v4` says so itself.
     pub version: Option<ZodVersion>,
+    /// The version that `import … from "zod"` means; without it, Zod 3.
+    pub installed: Option<ZodVersion>,
+    /// The side of a schema that is described. It matters for Zod 4 only: `zod-to-json-schema` describes the input.
+    pub io: ZodIo,
+    /// The files that relative imports may name.
+    pub files: Option<&'a dyn FolderFiles>,
 }
 
 /// The tools of a source, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Converted {
     pub tools: Vec<FoundTool>,
+    /// Why other tools could not be read.
+    pub faults: Vec<ZodFault>,
     pub warnings: Vec<Warning>,
 }
 
@@ -93,24 +104,37 @@ pub struct ConvertedSchema {
 /// Reads the tools of a TypeScript or JavaScript file. `file_name` is used in warnings only.
 ///
 /// # Errors
-/// Every fault of the source, in its order, if there is one.
-pub fn convert(source: &str, file_name: &str, options: ZodOptions) -> Result<Converted, Vec<ZodFault>> {
+/// When the source cannot be parsed. A tool that cannot be read is a fault of the result.
+pub fn convert(source: &str, file_name: &str, options: ZodOptions<'_>) -> Result<Converted, Vec<ZodFault>> {
     read_file(source, options, |file| {
-        let mut reader = ZodReader::new(file.module, library(file.version));
-        let FoundSchemas { tools, problems, remarks } = find::find(file.module, &mut reader);
-        if !problems.is_empty() {
-            return Err(problems);
+        let mut found = FoundSchemas::default();
+        let mut remarks = file.remarks;
+        for version in &file.versions {
+            let only = (file.versions.len() > 1).then_some(*version);
+            let mut reader = ZodReader::new(file.module, library(*version, options.io), only);
+            let more = find::find(file.module, file.files.source_end, &mut reader);
+            remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, *version)));
+            found.merge(more);
         }
-        let mut remarks = [file.remarks, remarks].concat();
-        remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, file.version)));
-        if tools.is_empty() {
-            remarks.push(ZodRemark { offset: 0, code: "no_tools", message: "no tool was found".to_owned() });
-        }
-        let tools = tools.into_iter().map(|found| {
+        found.settle();
+        remarks.extend(found.remarks);
+        let remarks: Vec<_> = remarks.into_iter().map(|remark| file.files.remark_in_source(remark)).collect();
+        let tools = found.tools.into_iter().map(|found| {
             let place = file.locator.place(found.offset as usize);
             FoundTool { tool: found.tool, line: place.line, column: place.column, form: found.form }
         });
-        Ok(Converted { tools: tools.collect(), warnings: warnings(&remarks, file.locator, file_name) })
+        let mut problems: Vec<_> = found
+            .problems
+            .into_iter()
+            .map(|problem| file.files.in_source(ZodProblem { tool: None, ..problem }))
+            .collect();
+        problems.sort_by_key(|problem| problem.offset);
+        problems.dedup();
+        Ok(Converted {
+            tools: tools.collect(),
+            faults: problems.iter().map(|problem| problem.locate(file.locator)).collect(),
+            warnings: warnings(&remarks, file.locator, file_name),
+        })
     })
 }
 
@@ -118,9 +142,9 @@ pub fn convert(source: &str, file_name: &str, options: ZodOptions) -> Result<Con
 ///
 /// # Errors
 /// Every fault of the source, in its order, if there is one.
-pub fn schema_to_json(source: &str, version: ZodVersion) -> Result<ConvertedSchema, Vec<ZodFault>> {
-    read_file(source, ZodOptions { version: Some(version) }, |file| {
-        let mut reader = ZodReader::new(file.module, library(file.version));
+pub fn schema_to_json(source: &str, version: ZodVersion, io: ZodIo) -> Result<ConvertedSchema, Vec<ZodFault>> {
+    read_file(source, ZodOptions { version: Some(version), io, ..ZodOptions::default() }, |file| {
+        let mut reader = ZodReader::new(file.module, library(version, io), None);
         let written = last_expression(file.program).and_then(|expression| {
             let value = reader.read(expression);
             let schema = as_schema(&value, expression.span().start)?;
@@ -132,10 +156,10 @@ pub fn schema_to_json(source: &str, version: ZodVersion) -> Result<ConvertedSche
     })
 }
 
-fn library<'a>(version: ZodVersion) -> Box<dyn ZodLibrary<'a> + 'a> {
+fn library<'a>(version: ZodVersion, io: ZodIo) -> Box<dyn ZodLibrary<'a> + 'a> {
     match version {
         ZodVersion::V3 => Box::new(v3::Zod3::default()),
-        ZodVersion::V4 => Box::new(v4::Zod4::default()),
+        ZodVersion::V4 => Box::new(v4::Zod4::new(io)),
     }
 }
 
@@ -143,7 +167,9 @@ fn library<'a>(version: ZodVersion) -> Box<dyn ZodLibrary<'a> + 'a> {
 struct ZodFile<'f, 'a> {
     module: &'f Module<'a>,
     program: &'a Program<'a>,
-    version: ZodVersion,
+    files: &'f SourceFiles<'a>,
+    /// One, or both if the source imports both.
+    versions: Vec<ZodVersion>,
     remarks: Vec<ZodRemark>,
     locator: &'f Locator<'f>,
 }
@@ -152,7 +178,7 @@ struct ZodFile<'f, 'a> {
 /// source that they allow.
 fn read_file<T: Send>(
     source: &str,
-    options: ZodOptions,
+    options: ZodOptions<'_>,
     work: impl for<'f, 'a> FnOnce(ZodFile<'f, 'a>) -> Result<T, Vec<ZodProblem>> + Send,
 ) -> Result<T, Vec<ZodFault>> {
     if let Err(problem) = limits::check(source) {
@@ -164,9 +190,9 @@ fn read_file<T: Send>(
     let result = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("zod".to_owned()).stack_size(limits::STACK);
         match thread.spawn_scoped(scope, || parse(source, options, &locator, work)) {
-            Ok(thread) => thread.join().unwrap_or_else(|_| {
-                Err(vec![ZodProblem::new(0, "parser_failed", "the parser gave up on this source")])
-            }),
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err(vec![ZodProblem::new(0, "parser_failed", "the parser failed on this source")])),
             Err(_) => Err(vec![ZodProblem::new(0, "no_thread", "no thread could be started to read this source")]),
         }
     });
@@ -175,7 +201,7 @@ fn read_file<T: Send>(
 
 fn parse<T>(
     source: &str,
-    options: ZodOptions,
+    options: ZodOptions<'_>,
     locator: &Locator<'_>,
     work: impl for<'f, 'a> FnOnce(ZodFile<'f, 'a>) -> Result<T, Vec<ZodProblem>>,
 ) -> Result<T, Vec<ZodProblem>> {
@@ -192,36 +218,35 @@ fn parse<T>(
         return Err(errors);
     }
     let program: &Program<'_> = allocator.alloc(parsed.program);
-    let module = &Module::new(program);
+    let files = &SourceFiles::new(&allocator, source, program, options.files);
+    let module = &Module::new(&files.parsed);
     if let Some(offset) = module.too_deep {
         return Err(vec![ZodProblem::new(offset, "nested_too_deeply", "blocks and functions are nested too deeply")]);
     }
-    let (version, remarks) = choose_version(module, options).map_err(|problem| vec![problem])?;
-    work(ZodFile { module, program, version, remarks, locator })
+    let (versions, remarks) = choose_versions(module, options);
+    work(ZodFile { module, program, files, versions, remarks, locator })
 }
 
-/// Explicit paths speak for themselves; the option decides what `zod` alone means.
-fn choose_version(module: &Module<'_>, options: ZodOptions) -> Result<(ZodVersion, Vec<ZodRemark>), ZodProblem> {
+/// An import path that names a version decides for what is imported by it; what `zod` alone means is told by the caller.
+fn choose_versions(module: &Module<'_>, options: ZodOptions<'_>) -> (Vec<ZodVersion>, Vec<ZodRemark>) {
     let imported = |path: &str| module.imports.iter().find(|(module, _)| *module == path).map(|(_, offset)| *offset);
-    let (three, four) = (imported("zod/v3"), imported("zod/v4"));
-    let by_path = match (three, four) {
-        (Some(three), Some(four)) => {
-            let problem =
-                ZodProblem::new(three.max(four), "mixed_zod_versions", "the file imports both `zod/v3` and `zod/v4`");
-            return Err(problem.hint("convert the tools of each version from a file of their own"));
-        }
-        (Some(offset), None) => Some((ZodVersion::V3, offset)),
-        (None, Some(offset)) => Some((ZodVersion::V4, offset)),
-        (None, None) => None,
-    };
-    Ok(match (by_path, options.version) {
-        (Some((by_path, offset)), Some(asked)) if by_path != asked => {
-            let message = format!("the import says Zod {}, but Zod {} was asked for", name(by_path), name(asked));
-            (asked, vec![ZodRemark { offset, code: "zod_version_differs", message }])
-        }
-        (Some((version, _)), _) => (version, Vec::new()),
-        (None, asked) => (asked.unwrap_or(ZodVersion::V3), Vec::new()),
-    })
+    let by_path: Vec<(ZodVersion, u32)> = [("zod/v3", ZodVersion::V3), ("zod/v4", ZodVersion::V4)]
+        .into_iter()
+        .filter_map(|(path, version)| Some((version, imported(path)?)))
+        .collect();
+    if let Some(asked) = options.version {
+        let differs = by_path.iter().filter(|(by_path, _)| *by_path != asked).map(|(by_path, offset)| {
+            let message = format!("the import says Zod {}, but Zod {} was asked for", name(*by_path), name(asked));
+            ZodRemark { offset: *offset, code: "zod_version_differs", message }
+        });
+        return (vec![asked], differs.collect());
+    }
+    let bare = options.installed.unwrap_or(ZodVersion::V3);
+    let mut versions: Vec<ZodVersion> = by_path.into_iter().map(|(version, _)| version).collect();
+    if versions.is_empty() || (imported("zod").is_some() && !versions.contains(&bare)) {
+        versions.push(bare);
+    }
+    (versions, Vec::new())
 }
 
 fn name(version: ZodVersion) -> &'static str {

@@ -10,10 +10,11 @@ use std::collections::{HashMap, HashSet};
 use oxc_ast::{
     AstKind,
     ast::{
-        BindingPattern, CallExpression, Class, Expression, Function as FunctionNode, ImportDeclaration,
-        ImportDeclarationSpecifier, NewExpression, ObjectExpression, Program, SimpleAssignmentTarget, Span,
-        TSEnumDeclaration, TSInterfaceDeclaration, TSType, TSTypeAliasDeclaration, TSTypeAnnotation,
-        TSTypeParameterDeclaration, TSTypeParameterInstantiation, VariableDeclarationKind,
+        BindingPattern, CallExpression, Class, Declaration as ExportedDeclaration, ExportSpecifier, Expression,
+        Function as FunctionNode, ImportDeclaration, ImportDeclarationSpecifier, NewExpression, ObjectExpression,
+        Program, SimpleAssignmentTarget, Span, TSEnumDeclaration, TSInterfaceDeclaration, TSType,
+        TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeParameterDeclaration, TSTypeParameterInstantiation,
+        VariableDeclarationKind,
     },
 };
 use oxc_ast_visit::Visit;
@@ -61,6 +62,17 @@ pub(super) enum Candidate<'a> {
     Class(&'a Class<'a>),
 }
 
+impl Candidate<'_> {
+    pub(super) fn offset(&self) -> u32 {
+        match self {
+            Self::New(new) => new.span.start,
+            Self::Call(call) => call.span.start,
+            Self::Object(object) => object.span.start,
+            Self::Class(class) => class.span.start,
+        }
+    }
+}
+
 /// Maximum depth of scopes. A name is looked up in all that surround it.
 const DEEPEST_SCOPE: usize = 500;
 
@@ -83,14 +95,61 @@ pub(super) struct Module<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
     /// Every module that is imported, in the order of the source.
     pub(super) imports: Vec<(&'a str, u32)>,
+    /// The scopes of whole files: that of the source, and those of the files that it imports.
+    roots: Vec<usize>,
+    /// By root and name.
+    exports: HashMap<(usize, &'a str), Export<'a>>,
+    /// `export * from module`, by root.
+    all_of: Vec<(usize, &'a str)>,
+    /// The root that a module is, by the root that imports it.
+    files: HashMap<(usize, String), usize>,
+    /// By the start of a call: the name of the variable or of the member that holds its result.
+    pub(super) holders: HashMap<u32, CallHolder<'a>>,
+}
+
+/// What a file exports under a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Export<'a> {
+    /// A name of the file.
+    Name(&'a str),
+    Value(&'a Expression<'a>),
+    /// `export { name } from module`.
+    From(&'a str, &'a str),
+}
+
+/// Where the result of a call is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallHolder<'a> {
+    pub(super) name: &'a str,
+    pub(super) is_member: bool,
+}
+
+/// A parsed file, and the roots by their position in the list of files that its imports name.
+pub(super) struct ParsedFile<'a> {
+    pub(super) program: &'a Program<'a>,
+    /// The modules that it names, each with the index of its file.
+    pub(super) names: Vec<(String, usize)>,
 }
 
 impl<'a> Module<'a> {
-    pub(super) fn new(program: &Program<'a>) -> Self {
+    /// The index of a source, which is the first file, and of the files that it imports. No position of one file is
+    /// one of another.
+    pub(super) fn new(files: &[ParsedFile<'a>]) -> Self {
         let mut census =
             Census { module: Module::default(), open: Vec::new(), changes: Vec::new(), loops: HashSet::new() };
-        census.visit_program(program);
+        for file in files {
+            let root = census.module.scopes.len();
+            census.module.roots.push(root);
+            census.visit_program(file.program);
+        }
         let Census { mut module, changes, .. } = census;
+        for (file, root) in files.iter().zip(module.roots.clone()) {
+            for (name, target) in &file.names {
+                if let Some(target) = module.roots.get(*target) {
+                    module.files.insert((root, name.clone()), *target);
+                }
+            }
+        }
         for (name, offset, change) in changes {
             if let Some(index) = module.index_of(name, offset)
                 && let Some(declaration) = module.declarations.get_mut(index)
@@ -119,6 +178,35 @@ impl<'a> Module<'a> {
 
     pub(super) fn declaration(&self, index: usize) -> Option<&Declaration<'a>> {
         self.declarations.get(index)
+    }
+
+    /// The file that a module named at `offset` is, if it was read: the root of its scopes.
+    pub(super) fn file(&self, module: &str, offset: u32) -> Option<usize> {
+        self.files.get(&(self.root_at(offset)?, module.to_owned())).copied()
+    }
+
+    fn root_at(&self, offset: u32) -> Option<usize> {
+        let is_before = |root: &&usize| self.scopes.get(**root).is_some_and(|scope| scope.span.start <= offset);
+        self.roots.iter().rev().find(is_before).copied()
+    }
+
+    /// Where the names of a file can be looked up.
+    pub(super) fn start_of(&self, root: usize) -> u32 {
+        self.scopes.get(root).map_or(0, |scope| scope.span.start)
+    }
+
+    /// What a file exports under a name.
+    pub(super) fn export(&self, root: usize, name: &str) -> Option<Export<'a>> {
+        self.exports.get(&(root, name)).copied()
+    }
+
+    pub(super) fn exports_of(&self, root: usize) -> Vec<&'a str> {
+        self.exports.keys().filter(|(owner, _)| *owner == root).map(|(_, name)| *name).collect()
+    }
+
+    /// The modules whose exports a file exports too.
+    pub(super) fn all_of(&self, root: usize) -> impl Iterator<Item = &'a str> {
+        self.all_of.iter().filter(move |(owner, _)| *owner == root).map(|(_, module)| *module)
     }
 
     pub(super) fn meaning(&self, name: &str, offset: u32) -> Option<Meaning<'a>> {
@@ -207,7 +295,61 @@ impl<'a> Census<'a> {
                 ImportDeclarationSpecifier::ImportDefaultSpecifier(specifier) => (&specifier.local, "default"),
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(specifier) => (&specifier.local, "*"),
             };
-            self.declare(local.name.as_str(), 0, Meaning::Import { module, imported });
+            let root = self.root();
+            self.declare(local.name.as_str(), root, Meaning::Import { module, imported });
+        }
+    }
+
+    /// The scope of the file that is visited.
+    fn root(&self) -> usize {
+        self.open.first().copied().unwrap_or_default()
+    }
+
+    /// `export { local as exported }`, with or without `from module`.
+    fn export_names(&mut self, specifiers: &'a [ExportSpecifier<'a>], module: Option<&'a str>) {
+        let root = self.root();
+        for specifier in specifiers {
+            let (local, exported) = (specifier.local.name().as_str(), specifier.exported.name().as_str());
+            let meaning = module.map_or(Export::Name(local), |module| Export::From(module, local));
+            self.module.exports.insert((root, exported), meaning);
+        }
+    }
+
+    fn export_declaration(&mut self, declaration: &'a ExportedDeclaration<'a>) {
+        let root = self.root();
+        let mut add = |name: &'a str| {
+            self.module.exports.insert((root, name), Export::Name(name));
+        };
+        match declaration {
+            ExportedDeclaration::VariableDeclaration(declaration) => {
+                for declarator in &declaration.declarations {
+                    if let BindingPattern::BindingIdentifier(name) = &declarator.id {
+                        add(name.name.as_str());
+                    }
+                }
+            }
+            ExportedDeclaration::FunctionDeclaration(function) => {
+                function.id.iter().for_each(|name| add(name.name.as_str()));
+            }
+            ExportedDeclaration::TSEnumDeclaration(declaration) => add(declaration.id.name.as_str()),
+            _ => {}
+        }
+    }
+
+    /// `name = call(…)` and `{ name: call(…) }`.
+    fn holds(&mut self, name: &'a str, value: &'a Expression<'a>, is_member: bool) {
+        let mut value = value;
+        loop {
+            value = match value {
+                Expression::CallExpression(call) => {
+                    self.module.holders.insert(call.span.start, CallHolder { name, is_member });
+                    return;
+                }
+                Expression::ParenthesizedExpression(inner) => &inner.expression,
+                Expression::TSAsExpression(inner) => &inner.expression,
+                Expression::TSSatisfiesExpression(inner) => &inner.expression,
+                _ => return,
+            };
         }
     }
 
@@ -295,6 +437,10 @@ impl<'a> Visit<'a> for Census<'a> {
                         _ => Meaning::Unknown,
                     };
                     self.declare_pattern(&declarator.id, scope, whole);
+                    if let (BindingPattern::BindingIdentifier(name), Some(initial)) = (&declarator.id, &declarator.init)
+                    {
+                        self.holds(name.name.as_str(), initial, false);
+                    }
                 }
             }
             AstKind::FormalParameter(parameter) => {
@@ -322,6 +468,28 @@ impl<'a> Visit<'a> for Census<'a> {
                 self.declare(name.name.as_str(), scope, Meaning::Enum(declaration));
             }
             AstKind::ImportDeclaration(import) => self.declare_imports(import),
+            AstKind::ExportDeclaration(export) => self.export_declaration(&export.declaration),
+            AstKind::ExportNamedDeclaration(export) => self.export_names(&export.specifiers, None),
+            AstKind::ExportFromDeclaration(export) => {
+                self.export_names(&export.specifiers, Some(export.source.value.as_str()));
+            }
+            AstKind::ExportDefaultDeclaration(export) => {
+                if let Some(value) = export.declaration.as_expression() {
+                    let root = self.root();
+                    self.module.exports.insert((root, "default"), Export::Value(value));
+                }
+            }
+            AstKind::ExportAllDeclaration(export) if export.exported.is_none() => {
+                let root = self.root();
+                self.module.all_of.push((root, export.source.value.as_str()));
+            }
+            AstKind::ObjectProperty(property) => {
+                if let Some(std::borrow::Cow::Borrowed(name)) =
+                    property.key.static_name().filter(|_| !property.computed)
+                {
+                    self.holds(name, &property.value, true);
+                }
+            }
             AstKind::TSImportEqualsDeclaration(import) => {
                 let scope = self.block();
                 self.declare(import.id.name.as_str(), scope, Meaning::Unknown);

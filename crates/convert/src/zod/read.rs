@@ -5,6 +5,7 @@
 //! constant is read once, and depth is bounded) and never guesses.
 
 mod calls;
+mod imports;
 mod operators;
 
 use std::{collections::HashMap, rc::Rc};
@@ -16,16 +17,17 @@ use oxc_ast::ast::{
 use oxc_span::GetSpan;
 
 use super::{
+    ZodVersion,
     fault::{FaultGather, Problems, ReadSchema, ZodProblem},
     globals,
-    library::{WrittenCall, ZodLibrary, as_schema},
+    library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
     module::{Meaning, Module, SourceChange},
     value::{
         LONGEST_LIST, LONGEST_TEXT, MOST_NODES, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue,
         number_text, weight,
     },
 };
-use calls::{function_offset, import};
+use calls::function_offset;
 use operators::{read_binary, read_unary};
 
 /// Maximum depth of a value, counting every call of a chain.
@@ -54,6 +56,8 @@ pub(super) struct ZodReader<'m, 'a> {
     written: usize,
     /// The first use of `z` without an import, which is assumed to be Zod.
     pub(super) assumed_zod: Option<u32>,
+    /// The version that is read, in a source that imports both.
+    only: Option<ZodVersion>,
 }
 
 enum Constant<'a> {
@@ -62,7 +66,7 @@ enum Constant<'a> {
 }
 
 impl<'m, 'a> ZodReader<'m, 'a> {
-    pub(super) fn new(module: &'m Module<'a>, library: Box<dyn ZodLibrary<'a> + 'm>) -> Self {
+    pub(super) fn new(module: &'m Module<'a>, library: Box<dyn ZodLibrary<'a> + 'm>, only: Option<ZodVersion>) -> Self {
         Self {
             module,
             library,
@@ -72,6 +76,7 @@ impl<'m, 'a> ZodReader<'m, 'a> {
             built: 0,
             written: 0,
             assumed_zod: None,
+            only,
         }
     }
 
@@ -268,7 +273,7 @@ impl<'m, 'a> ZodReader<'m, 'a> {
             Meaning::Enum(declaration) => self.read_enum(declaration),
             Meaning::Function(function) => ZodValue::Function(ZodFunction::Full(function)),
             Meaning::Class => ZodValue::Instance("class"),
-            Meaning::Import { module, imported } => import(module, imported, name, used),
+            Meaning::Import { module, imported } => self.read_import(module, imported, name, used),
             Meaning::Parameter => computed(used, &format!("the parameter `{name}`")),
             Meaning::Unknown => computed(used, &format!("`{name}`")),
         };
@@ -306,6 +311,14 @@ impl<'m, 'a> ZodReader<'m, 'a> {
             }
         }
         ZodValue::list(values)
+    }
+
+    /// `z.object(shape)`.
+    pub(super) fn object_of(&mut self, shape: Rc<ZodRecord<'a>>) -> ReadSchema<SchemaId> {
+        let offset = shape.offset;
+        let arguments = [ZodValue::Record(shape)];
+        let value = self.library.construct(&ZodCall { name: "object", arguments: &arguments, offset })?;
+        as_schema(&value, offset)
     }
 
     pub(super) fn read_object_literal(&mut self, object: &'a ObjectExpression<'a>) -> ZodValue<'a> {

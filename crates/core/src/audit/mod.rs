@@ -1,6 +1,6 @@
 //! The audit log: who did what, when, with which tool, and how it ended.
 //!
-//! A [`AuditRecord`] is a projection of a journal entry, or an action that is in no journal: a rejected result, a deleted
+//! An [`AuditRecord`] is a projection of a journal entry, or an action that is in no journal: a rejected result, a deleted
 //! query, a changed key. [`of_entries`] is pure and total over all events, so nothing that changes a query can be left
 //! out by accident. A record holds no prompt, no answer and no result; of a call's arguments it holds the hash and, by
 //! default, a redacted copy. The hash chain that makes records tamper-evident is the store's.
@@ -9,7 +9,9 @@ mod redact;
 #[cfg(test)]
 mod tests;
 
-pub use redact::{REDACTED, begins_with_url, hide_in_urls, is_secret_name, redact, redact_keys, redact_text};
+pub use redact::{
+    REDACTED, begins_with_url, hide_in_urls, is_secret_name, is_vendor_key, redact, redact_keys, redact_text,
+};
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,7 +24,7 @@ use crate::{
     head::Status,
     json,
     machine::{DeliveryTarget, DeliveryVerdict, outcome_code},
-    transcript::Call,
+    transcript::{Call, expired},
 };
 
 /// Maximum size of the copy of a call's arguments; of larger ones only the size is recorded.
@@ -68,15 +70,35 @@ pub enum Action {
     /// The model called an outside tool: the call was handed to the client.
     #[serde(rename = "call.handed_out")]
     CallHandedOut,
+    /// The model called a tool, and a cached result answered it.
+    #[serde(rename = "call.cached")]
+    CallCached,
     /// The model made a call that is never run.
     #[serde(rename = "call.refused")]
     CallRefused,
+    /// The model called a tool that a person has to approve first.
+    #[serde(rename = "approval.required")]
+    ApprovalRequired,
+    /// A person approved a call; `argumentsHash` is that of the arguments that will be run.
+    #[serde(rename = "approval.approved")]
+    CallApproved,
+    #[serde(rename = "approval.rejected")]
+    CallRejected,
+    /// A decision that was not accepted: late, already decided, or about no waiting call.
+    #[serde(rename = "approval.refused")]
+    DecisionRefused,
     #[serde(rename = "call.started")]
     CallStarted,
     #[serde(rename = "call.finished")]
     CallFinished,
     #[serde(rename = "call.delivered")]
     CallDelivered,
+    /// A worker claimed the call; `attempt` counts workers.
+    #[serde(rename = "call.claimed")]
+    CallClaimed,
+    /// The lease of a worker lapsed, and the call is open again.
+    #[serde(rename = "call.released")]
+    CallReleased,
     #[serde(rename = "call.expired")]
     CallExpired,
     #[serde(rename = "call.looping")]
@@ -84,6 +106,9 @@ pub enum Action {
     /// A result that was not accepted: late, already resolved, or for no waiting call.
     #[serde(rename = "delivery.refused")]
     DeliveryRefused,
+    /// Cached results of tools were dropped; `detail` is the tool, or `*`.
+    #[serde(rename = "cache.cleared")]
+    CacheCleared,
     #[serde(rename = "resource.created")]
     ResourceCreated,
     #[serde(rename = "resource.updated")]
@@ -131,7 +156,7 @@ pub enum Action {
     AuditBroken,
 }
 
-/// Where a call is run.
+/// Where a call is run, or would have been if its result were not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallSource {
@@ -153,8 +178,12 @@ impl CallSource {
 
     fn of(route: &CallRoute) -> Self {
         match route {
-            CallRoute::Inside { .. } => Self::Inside,
-            CallRoute::Outside { .. } => Self::Outside,
+            CallRoute::Inside { .. } | CallRoute::Approval { .. } | CallRoute::Cached { outside: false, .. } => {
+                Self::Inside
+            }
+            CallRoute::Outside { .. } | CallRoute::Parameters { .. } | CallRoute::Cached { outside: true, .. } => {
+                Self::Outside
+            }
             CallRoute::Refused { .. } => Self::Refused,
         }
     }
@@ -248,6 +277,19 @@ impl AuditRecord {
         Self { outcome: Some(code.into()), ..Self::of_act(at, Action::AccessRefused, actor, Some(route)) }
     }
 
+    /// A decision about a call that was not accepted, with the code of the refusal.
+    #[must_use]
+    pub fn of_refused_decision(head: &Head, at: Timestamp, actor: &Actor, call: CallId, code: &'static str) -> Self {
+        let tool = head.call(call).map(|call| Arc::clone(&call.tool));
+        let refused = Self {
+            call: Some(call),
+            tool,
+            outcome: Some(code.into()),
+            ..Self::of_query(head, at, Action::DecisionRefused)
+        };
+        refused.by(actor)
+    }
+
     /// A query was deleted by a caller.
     #[must_use]
     pub fn of_deletion(head: &Head, at: Timestamp, actor: &Actor) -> Self {
@@ -278,9 +320,10 @@ impl AuditRecord {
             DeliveryVerdict::Unknown => ("call_not_found", None),
             DeliveryVerdict::Ambiguous => ("ambiguous_call", None),
             DeliveryVerdict::NotWaiting => ("call_not_waiting", None),
+            DeliveryVerdict::LeaseLost(call) => ("lease_lost", Some(call)),
         };
         let (named, tool) = match target {
-            DeliveryTarget::Call(call) => (Some(*call), None),
+            DeliveryTarget::Call(call) | DeliveryTarget::Claimed(call, _) => (Some(*call), None),
             DeliveryTarget::Tool(name) => (None, Some(clip(name).into())),
         };
         let call = call.or(named);
@@ -370,10 +413,30 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let (record, call) = of_call(Action::CallDelivered, *call)?;
             Some(with_outcome(record, call, outcome).by(by))
         }
+        Event::CallClaimed { call, by, .. } => {
+            let (record, _) = of_call(Action::CallClaimed, *call)?;
+            let attempt = head.call(*call).and_then(|call| call.claim.as_ref()).map(|claim| claim.attempts);
+            Some(AuditRecord { attempt, ..record }.by(by))
+        }
+        Event::CallReleased { call } => of_call(Action::CallReleased, *call).map(|(record, _)| record),
         Event::CallExpired { call } => {
             let (record, call) = of_call(Action::CallExpired, *call)?;
-            let outcome = Some(outcome_code::CALL_EXPIRED.into());
+            let outcome = match expired(&call.asked, call.decision.is_some()) {
+                Outcome::Failure { code, .. } => Some(code.into()),
+                Outcome::Success { .. } => None,
+            };
             Some(AuditRecord { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record })
+        }
+        Event::CallApproved { call, hash, arguments: edited, by } => {
+            let (record, call) = of_call(Action::CallApproved, *call)?;
+            let shown = edited.as_ref().and_then(|edited| shown(edited, arguments));
+            let duration_ms = Some(millis(at, call.asked_at));
+            Some(AuditRecord { arguments_hash: Some(*hash), arguments: shown, duration_ms, ..record }.by(by))
+        }
+        Event::CallRejected { call, by, .. } => {
+            let (record, call) = of_call(Action::CallRejected, *call)?;
+            let outcome = Some(outcome_code::APPROVAL_REJECTED.into());
+            Some(AuditRecord { outcome, duration_ms: Some(millis(at, call.asked_at)), ..record }.by(by))
         }
         Event::LoopNoticed { call } => of_call(Action::CallLooping, *call).map(|(record, _)| record),
         Event::Held { by, .. } => Some(of_query(Action::QueryHeld).by(by)),
@@ -383,7 +446,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             Some(AuditRecord { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
         // Its start and its end have records.
-        Event::CallPending { .. } | Event::CallDue { .. } => None,
+        Event::CallPending { .. } | Event::CallDue { .. } | Event::CallExtended { .. } => None,
         // The program's log reports it: it is no action on the query.
         Event::ClockStepped { .. } | Event::Interrupted => None,
         Event::Recovered { .. } => Some(of_query(Action::QueryRecovered)),
@@ -396,22 +459,30 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
 fn of_asked(head: &Head, at: Timestamp, asked: &AskedCall, arguments: ArgumentsInAudit) -> AuditRecord {
     let (action, outcome) = match &asked.route {
         CallRoute::Inside { .. } => (Action::CallAsked, None),
-        CallRoute::Outside { .. } => (Action::CallHandedOut, None),
+        CallRoute::Approval { .. } => (Action::ApprovalRequired, None),
+        CallRoute::Outside { .. } | CallRoute::Parameters { .. } => (Action::CallHandedOut, None),
         CallRoute::Refused { code, .. } => (Action::CallRefused, Some(code.clone().into())),
-    };
-    let shown = match arguments {
-        ArgumentsInAudit::Hash => None,
-        ArgumentsInAudit::Redacted => Some(redact(&asked.arguments, SHOWN_BYTES)),
-        ArgumentsInAudit::Full => Some(Arc::clone(&asked.arguments)),
+        // Only successes are cached.
+        CallRoute::Cached { .. } => (Action::CallCached, Some(SUCCESS.into())),
     };
     // The head has the hash already; a call that it does not have is impossible.
     let hash = head.call(asked.call).map_or_else(|| json::content_hash(&asked.arguments), |call| call.arguments);
     AuditRecord {
         arguments_hash: Some(hash),
-        arguments: shown.filter(|shown| !shown.is_null()),
+        arguments: shown(&asked.arguments, arguments),
         outcome,
         ..AuditRecord::of_call(head, at, action, asked)
     }
+}
+
+/// The copy of arguments that a record holds.
+fn shown(arguments: &Arc<Value>, wanted: ArgumentsInAudit) -> Option<Arc<Value>> {
+    let shown = match wanted {
+        ArgumentsInAudit::Hash => return None,
+        ArgumentsInAudit::Redacted => redact(arguments, SHOWN_BYTES),
+        ArgumentsInAudit::Full => Arc::clone(arguments),
+    };
+    Some(shown).filter(|shown| !shown.is_null())
 }
 
 fn with_outcome(record: AuditRecord, call: &Call, outcome: &Outcome) -> AuditRecord {

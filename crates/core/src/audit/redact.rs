@@ -114,6 +114,10 @@ const KEY_PREFIXES: &[&str] = &[
     "eyj",
     "bosun_",
     "nango_",
+    "tvly-",
+    "gsk_",
+    "pplx-",
+    "r8_",
 ];
 /// Minimum length of a key with a known prefix; a shorter one is an ordinary word.
 const SHORTEST_KEY: usize = 12;
@@ -168,7 +172,7 @@ fn member(key: &str, value: &Value) -> (String, Value) {
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let is = |word: &str| plain(name.as_bytes()).eq(word.bytes());
-    (is("auth") || is("pin") || SECRET_NAMES.stand_in(name)) && !HARMLESS_NAMES.stand_in(name)
+    (is("auth") || is("pin") || SECRET_NAMES.occur_in(name)) && !HARMLESS_NAMES.occur_in(name)
 }
 
 /// Whether a text begins with a URL. Where a URL is expected, the whole text is one, whatever it contains: keys contain
@@ -264,7 +268,7 @@ impl Words {
     }
 
     /// Whether one of them occurs in the plain form of `name`.
-    fn stand_in(&self, name: &str) -> bool {
+    fn occur_in(&self, name: &str) -> bool {
         let bytes = name.as_bytes();
         bytes.iter().enumerate().any(|(start, byte)| {
             let first = byte.to_ascii_lowercase();
@@ -394,17 +398,27 @@ fn is_masked(word: &str) -> bool {
     is_masked_by_signs || by_mask(&".".repeat(DOTS), true) || by_mask(&"x".repeat(CROSSES), false)
 }
 
+/// Whether a word has the prefix of a well-known vendor's keys, and is long enough to be one.
+#[must_use]
+pub fn is_vendor_key(word: &str) -> bool {
+    let begins = |prefix: &&str| word.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+    word.len() >= SHORTEST_KEY
+        && KEY_PREFIXES.iter().any(begins)
+        && (has_digit || word.len() >= 20)
+        && !word.contains('/')
+}
+
 fn looks_secret(word: &str) -> bool {
     let bytes = word.as_bytes();
     if word.len() < SHORTEST_KEY {
         return false;
     }
-    let begins = |prefix: &&str| word.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    let has = |kind: fn(&u8) -> bool| bytes.iter().any(kind);
-    let has_digit = has(u8::is_ascii_digit);
-    if KEY_PREFIXES.iter().any(begins) && (has_digit || word.len() >= 20) && !word.contains('/') {
+    if is_vendor_key(word) {
         return true;
     }
+    let has = |kind: fn(&u8) -> bool| bytes.iter().any(kind);
+    let has_digit = has(u8::is_ascii_digit);
     // Paths and sentences joined by dots have long runs too, but not uninterrupted ones.
     let longest = word.split(['/', '.', '-', '_', '~']).map(str::len).max().unwrap_or_default();
     let mixed = has_digit && has(u8::is_ascii_alphabetic);

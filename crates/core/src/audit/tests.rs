@@ -176,12 +176,13 @@ fn query(ways: Vec<CallWay>) -> (Head, Transcript, Vec<Entry>) {
         conversation: None,
         toolset: ContentHash::of(b""),
         limits: QueryLimits::default(),
-        view: View::Rfc,
+        view: View::new("rfc"),
         session_id: None,
         labels: Default::default(),
         annotations: Default::default(),
         warnings: Vec::new(),
         request: None,
+        on_expired: Default::default(),
         trace: None,
     };
     let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec), by: by() } };
@@ -273,7 +274,7 @@ fn arguments_are_recorded_as_configured() {
 
 #[test]
 fn inside_and_refused_calls_have_records() {
-    let refused = CallWay::Refused { code: "unknown_tool".into(), message: "secret".into() };
+    let refused = CallWay::Refused { code: "unknown_tool".into(), message: "secret".into(), details: None };
     let (mut head, mut transcript, mut entries) = query(vec![CallWay::Inside { repeatable: true }, refused]);
     let call = head.calls[0].id;
     let started = machine::start_call(&head, call);

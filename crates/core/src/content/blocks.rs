@@ -1,8 +1,8 @@
 //! Content blocks: a result that is more than one text or one JSON value.
 //!
 //! The blocks are those of MCP (`text`, `image`, `audio`, `resource_link`, `resource`) and are kept as they were
-//! received, unknown types included. [`Blocks::text`] renders all of them for a model; a mark with type and size stands
-//! for what is not text. [`Blocks::images`] has the images that model APIs accept. Nothing is decoded here: sizes and
+//! received, unknown types included. [`Blocks::text`] renders all of them for a model; a mark with type and size
+//! replaces what is not text. [`Blocks::images`] has the images that model APIs accept. Nothing is decoded here: sizes and
 //! image formats can be determined from the base64 text.
 
 use std::{borrow::Cow, sync::Arc};

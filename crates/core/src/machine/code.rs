@@ -20,7 +20,7 @@ codes! {
         CALL_EXPIRED = "call_expired";
         /// The tool ran and failed.
         TOOL_FAILED = "tool_failed";
-        /// The API of an HTTP tool answered with a status of failure.
+        /// The API of an HTTP tool answered with an error status.
         HTTP_STATUS = "http_status";
         /// The server of a tool cannot be connected to.
         TOOL_UNREACHABLE = "tool_unreachable";
@@ -35,7 +35,7 @@ codes! {
         TOOL_CALL_LIMIT = "tool_call_limit";
         TOOL_TIMEOUT = "tool_timeout";
         RESULT_TOO_LARGE = "result_too_large";
-        /// `read_result` was called with a handle that is none.
+        /// `read_result` was called with an invalid handle.
         UNKNOWN_HANDLE = "unknown_handle";
         OUTCOME_UNKNOWN = "outcome_unknown";
         UNKNOWN_TOOL = "unknown_tool";
@@ -43,8 +43,28 @@ codes! {
         INVALID_SCHEMA = "invalid_schema";
         /// This version runs no tools of its kind.
         NO_RUNNER = "no_runner";
-        /// There is no session with the MCP server of the tool, and none could be made.
+        /// A person rejected the call.
+        APPROVAL_REJECTED = "approval_rejected";
+        /// No person decided about the call in time.
+        APPROVAL_EXPIRED = "approval_expired";
+        /// Required parameters have no value; the message lists them.
+        MISSING_PARAMETERS = "missing_parameters";
+        /// There is no session with the MCP server of the tool, and none could be opened.
         MCP_SERVER_UNAVAILABLE = "mcp_server_unavailable";
+        /// A filter that the agent applies to the result failed.
+        FUNCTION_FAILED = "function_failed";
+        /// The user has not connected the provider of the tool.
+        PROVIDER_NOT_CONNECTED = "provider_not_connected";
+        /// The user's login at the provider has expired.
+        PROVIDER_AUTH_EXPIRED = "provider_auth_expired";
+        /// A rate limit of the provider, or of what is between, was reached.
+        RATE_LIMITED = "rate_limited";
+        /// The API of the provider answered with a failure.
+        UPSTREAM_ERROR = "upstream_error";
+        /// The action ran and failed.
+        ACTION_FAILED = "action_failed";
+        /// The records of the tool have not been synced yet.
+        SYNC_NOT_READY = "sync_not_ready";
     }
 }
 
@@ -53,6 +73,8 @@ codes! {
     failure_code {
         QUERY_TIMEOUT = "query_timeout";
         TOKEN_LIMIT = "token_limit";
+        /// A client did not deliver in time, and the query is not to continue without the result.
+        CALL_EXPIRED = "call_expired";
         HOLD_EXPIRED = "hold_expired";
         TOOL_CALL_LIMIT = "tool_call_limit";
         TOOL_LOOP = "tool_loop";

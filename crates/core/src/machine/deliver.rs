@@ -1,15 +1,20 @@
-//! Results from outside: one compare-and-set for each call, `waiting → resolved`.
+//! Results from outside, and values of parameters: one compare-and-set for each call, `waiting → resolved`.
 //!
 //! The deadline is compared here, so a result that comes after it is late even if no sweep has run. An invalid result
 //! never gets this far: it is rejected before, and its call stays waiting.
 
 use std::sync::Arc;
 
-use super::{hold_expired, is_hold_expired, notice_loop};
+use super::{
+    claim::{self, ClaimStanding},
+    expire::call_expired,
+    hold::{hold_expired, is_hold_expired},
+    loops::notice_loop,
+};
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
     event::{Entry, Event},
-    head::{CallHead, CallState},
+    head::{CallHead, CallState, Waiting},
 };
 
 /// Which call a result is for.
@@ -18,6 +23,8 @@ pub enum DeliveryTarget {
     Call(CallId),
     /// The one waiting call of this tool: the RFC's form, which has no ids.
     Tool(String),
+    /// A call that a worker has claimed, and its lease.
+    Claimed(CallId, Arc<str>),
 }
 
 /// One result, with its form and size already validated.
@@ -43,6 +50,8 @@ pub enum DeliveryVerdict {
     Ambiguous,
     /// No call of the tool is waiting.
     NotWaiting,
+    /// The worker's lease has lapsed, and the call is open for others.
+    LeaseLost(CallId),
 }
 
 /// The effect of a post of results on the query.
@@ -73,18 +82,15 @@ pub fn standing(head: &Head, now: Timestamp, call: CallId) -> CallStanding {
     match head.call(call).map(|call| call.state) {
         // The first result to arrive ends the query, and with it every open call, inside or outside.
         Some(state) if state.is_open() && is_hold_expired(head, now) => CallStanding::Cancelled,
-        Some(CallState::Waiting { deadline }) if deadline > now => CallStanding::Open,
-        Some(CallState::Waiting { .. } | CallState::Expired) => CallStanding::Expired,
+        Some(CallState::Waiting(waiting)) if !waiting.on.is_delivered() => CallStanding::Unknown,
+        Some(CallState::Waiting(waiting)) if !waiting.is_over(now) => CallStanding::Open,
+        Some(CallState::Waiting(_) | CallState::Expired) => CallStanding::Expired,
         Some(CallState::Resolved { .. }) => CallStanding::Resolved,
         Some(CallState::Cancelled) => CallStanding::Cancelled,
         // Inside calls are not visible to clients.
-        Some(
-            CallState::Ready { .. }
-            | CallState::Started { .. }
-            | CallState::Pending { .. }
-            | CallState::Finished { .. },
-        )
-        | None => CallStanding::Unknown,
+        Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
+            CallStanding::Unknown
+        }
     }
 }
 
@@ -123,7 +129,11 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
                 if let DeliveryVerdict::Expired(call) = verdict
                     && ahead.call(call).is_some_and(|call| call.state.is_open())
                 {
+                    let failed = ahead.call(call).and_then(|call| call_expired(&ahead, call));
                     push(&mut ahead, Event::CallExpired { call });
+                    if let Some(event) = failed {
+                        push(&mut ahead, event);
+                    }
                 }
                 delivered.refused.push((Delivery { target, outcome }, verdict));
             }
@@ -133,7 +143,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
     if accepted && !ahead.status().is_final() {
         if hold {
             delivered.events.push(Event::Held { until: now.after(head.limits.external_timeout), by: by.clone() });
-        } else if ahead.held_until.is_some() {
+        } else if ahead.hold.is_some() {
             delivered.events.push(Event::Continued { by: by.clone() });
         }
     }
@@ -146,22 +156,32 @@ fn decide(head: &Head, now: Timestamp, target: &DeliveryTarget, outcome: &Outcom
             head.call(*id).map_or(DeliveryVerdict::Unknown, |call| decide_call(call, now, outcome))
         }
         DeliveryTarget::Tool(name) => decide_tool(head, now, name, outcome),
+        DeliveryTarget::Claimed(id, lease) => head.call(*id).map_or(DeliveryVerdict::Unknown, |call| {
+            match claim::standing(call, lease) {
+                ClaimStanding::Held => decide_call(call, now, outcome),
+                ClaimStanding::Lost => DeliveryVerdict::LeaseLost(*id),
+                ClaimStanding::Unknown => DeliveryVerdict::Unknown,
+                // The lease lapsed and the call was given up: this result comes too late.
+                ClaimStanding::Over if matches!(call.state, CallState::Finished { .. }) => {
+                    DeliveryVerdict::LeaseLost(*id)
+                }
+                ClaimStanding::Over => decide_call(call, now, outcome),
+            }
+        }),
     }
 }
 
 fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> DeliveryVerdict {
     match call.state {
-        CallState::Waiting { deadline } if deadline <= now => DeliveryVerdict::Expired(call.id),
-        CallState::Waiting { .. } => DeliveryVerdict::Accepted(call.id),
+        CallState::Waiting(Waiting { on, .. }) if !on.is_delivered() => DeliveryVerdict::Unknown,
+        CallState::Waiting(waiting) if waiting.is_over(now) => DeliveryVerdict::Expired(call.id),
+        CallState::Waiting(_) => DeliveryVerdict::Accepted(call.id),
         CallState::Resolved { outcome: known } if known == outcome.content_hash() => DeliveryVerdict::Replayed(call.id),
         CallState::Resolved { .. } => DeliveryVerdict::AlreadyResolved(call.id),
         CallState::Expired => DeliveryVerdict::Expired(call.id),
         CallState::Cancelled => DeliveryVerdict::Cancelled(call.id),
         // Inside calls are not visible to clients: reported like any other unknown id.
-        CallState::Ready { .. }
-        | CallState::Started { .. }
-        | CallState::Pending { .. }
-        | CallState::Finished { .. } => DeliveryVerdict::Unknown,
+        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => DeliveryVerdict::Unknown,
     }
 }
 
@@ -177,7 +197,7 @@ fn decide_tool(head: &Head, now: Timestamp, name: &str, outcome: &Outcome) -> De
     {
         return DeliveryVerdict::Replayed(call);
     }
-    let mut waiting = of_tool().filter(|call| matches!(call.state, CallState::Waiting { .. }));
+    let mut waiting = of_tool().filter(|call| call.state.waiting().is_some_and(|waiting| waiting.on.is_delivered()));
     match (waiting.next(), waiting.next()) {
         (Some(call), None) => decide_call(call, now, outcome),
         (Some(_), Some(_)) => DeliveryVerdict::Ambiguous,

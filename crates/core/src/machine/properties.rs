@@ -1,7 +1,8 @@
 //! Invariants of the machine under any sequence of events.
 //!
-//! A random script of replies, starts, finishes, results (early, late, duplicated, out of order), deadlines, cancels,
-//! holds, steps of the wall clock and crashes is played against the machine. A crash discards everything that is not in
+//! A random script of replies, starts, finishes, results and decisions (early, late, duplicated, out of order), polls,
+//! deadlines, cancels, holds, steps of the wall clock and crashes is played against the machine, with calls that wait
+//! for each kind of thing. A crash discards everything that is not in
 //! the journal; the head is folded from it again.
 
 use std::{
@@ -14,16 +15,17 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    AskedByModel, CallStanding, CallWay, Delivery, DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next,
-    REPEATS_NOTICED, Takeover, advance, cancel, change, clock_stepped, deliver, end_turn, expire, failure_code,
-    finish_call, interrupt, lost, next, recover, resume, standing, start_call,
+    AskedByModel, CallDecision, CallStanding, CallWay, Decision, DecisionVerdict, Delivery, DeliveryTarget,
+    DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change, claim, clock_stepped,
+    decide, deliver, end_turn, expire, failure_code, finish_call, interrupt, leave_pending, next, outcome_code,
+    recover, resume, standing, start_call,
     tests::{created, spec},
 };
 use crate::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Status, Timestamp,
     Transcript,
     event::{CallRoute, Changed},
-    head::CallState,
+    head::{CallState, WaitingOn},
     query::AskedLimits,
     showing::Showing,
     transcript::{Message, Told},
@@ -37,6 +39,14 @@ enum MachineAct {
     Drive(Vec<CallKind>),
     /// A running inside call ends.
     Finish(usize, u8),
+    /// A running inside call continues elsewhere.
+    Leave(usize),
+    /// A person decides about the `n`th call that ever existed.
+    Decide {
+        call: usize,
+        approve: bool,
+        edit: bool,
+    },
     /// A client posts a result for the `n`th call that ever existed, by id or by name.
     Post {
         call: usize,
@@ -48,6 +58,8 @@ enum MachineAct {
     /// The wall clock steps by this many seconds.
     Step(i16),
     Sweep,
+    /// A worker claims the first open call.
+    Claim,
     Cancel,
     Resume,
     Change(u32),
@@ -61,14 +73,22 @@ enum MachineAct {
 enum CallKind {
     Outside,
     Inside { repeatable: bool },
+    Approval { repeatable: bool },
+    Parameters,
     Refused,
+    Cached { outside: bool },
+    Worker { repeatable: bool },
 }
 
 fn kind() -> impl Strategy<Value = CallKind> {
     prop_oneof![
         4 => Just(CallKind::Outside),
         2 => any::<bool>().prop_map(|repeatable| CallKind::Inside { repeatable }),
+        2 => any::<bool>().prop_map(|repeatable| CallKind::Approval { repeatable }),
+        1 => Just(CallKind::Parameters),
         1 => Just(CallKind::Refused),
+        2 => any::<bool>().prop_map(|outside| CallKind::Cached { outside }),
+        2 => any::<bool>().prop_map(|repeatable| CallKind::Worker { repeatable }),
     ]
 }
 
@@ -76,11 +96,15 @@ fn act() -> impl Strategy<Value = MachineAct> {
     prop_oneof![
         8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::Finish(call, content)),
+        2 => (0..8usize).prop_map(MachineAct::Leave),
+        6 => (0..8usize, any::<bool>(), prop::bool::weighted(0.3))
+            .prop_map(|(call, approve, edit)| MachineAct::Decide { call, approve, edit }),
         8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
             .prop_map(|(call, by_name, content, hold)| MachineAct::Post { call, by_name, content, hold }),
         2 => (0..400u16).prop_map(MachineAct::Pass),
         1 => (-400..400i16).prop_map(MachineAct::Step),
         2 => Just(MachineAct::Sweep),
+        3 => Just(MachineAct::Claim),
         1 => Just(MachineAct::Cancel),
         1 => Just(MachineAct::Resume),
         1 => (0..=MAX_CALLS).prop_map(MachineAct::Change),
@@ -97,7 +121,11 @@ struct MachineWorld {
     thinking: bool,
     starts: HashMap<CallId, u32>,
     repeatable: HashMap<CallId, bool>,
+    /// Calls that have been left pending: every later start is a poll.
+    polled: BTreeSet<CallId>,
     accepted: HashMap<CallId, u32>,
+    /// How often workers have claimed each call.
+    claims: HashMap<CallId, u32>,
     /// The turn in which each call was asked for.
     turns: HashMap<CallId, u32>,
     /// The running time by a monotonic clock, and the part of it since the last entry.
@@ -129,7 +157,9 @@ impl MachineWorld {
             thinking: false,
             starts: HashMap::new(),
             repeatable: HashMap::new(),
+            polled: BTreeSet::new(),
             accepted: HashMap::new(),
+            claims: HashMap::new(),
             turns: HashMap::new(),
             ran: Duration::ZERO,
             ran_since_entry: Duration::ZERO,
@@ -159,7 +189,7 @@ impl MachineWorld {
                 self.ran_since_entry = Duration::ZERO;
             }
             if let Event::CallAsked(asked) = &entry.event
-                && let CallRoute::Inside { repeatable } = asked.route
+                && let CallRoute::Inside { repeatable } | CallRoute::Approval { repeatable, .. } = asked.route
             {
                 self.repeatable.insert(asked.call, repeatable);
             }
@@ -178,6 +208,8 @@ impl MachineWorld {
                     self.append(events);
                 }
             }
+            MachineAct::Leave(index) => self.leave(index),
+            MachineAct::Decide { call, approve, edit } => self.decide(call, approve, edit),
             MachineAct::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
             MachineAct::Pass(seconds) => {
                 let passed = Duration::from_secs(seconds.into());
@@ -194,6 +226,20 @@ impl MachineWorld {
             }
             MachineAct::Sweep => {
                 let events = expire(&self.head, self.now);
+                self.append(events);
+            }
+            MachineAct::Claim => {
+                let open =
+                    self.head.claimable().next().and_then(|(call, _)| Some((call.id, call.claim.as_ref()?.repeatable)));
+                let Some((call, repeatable)) = open else { return };
+                let lease: Arc<str> = format!("lease {}", self.head.seq).into();
+                let until = self.now.after(Duration::from_secs(30));
+                let events = claim(&self.head, self.now, call, &lease, until, &Actor::local());
+                if !events.is_empty() {
+                    let claims = self.claims.entry(call).or_default();
+                    *claims += 1;
+                    assert!(repeatable || *claims == 1, "a call that must not run twice was claimed twice");
+                }
                 self.append(events);
             }
             MachineAct::Cancel => {
@@ -279,11 +325,46 @@ impl MachineWorld {
             }
             Next::Busy => assert!(!self.running.is_empty(), "busy without a running call"),
             Next::Wait => {
-                assert!(self.head.status().is_settled());
+                let polls = self.head.waits().any(|wait| matches!(wait.waiting.on, WaitingOn::Runner { .. }));
+                assert!(self.head.status().is_settled() || polls);
                 assert!(self.head.deadline().is_some(), "it would never wake up");
             }
             Next::End => assert!(self.head.status().is_final()),
         }
+    }
+
+    fn leave(&mut self, index: usize) {
+        if self.running.is_empty() {
+            return;
+        }
+        let call = self.running.remove(index % self.running.len());
+        let (poll_at, deadline) = (self.now.after(Duration::from_secs(30)), self.now.after(Duration::from_secs(200)));
+        let events = leave_pending(&self.head, call, Arc::new(json!(1)), poll_at, deadline);
+        if !events.is_empty() {
+            self.polled.insert(call);
+        }
+        self.append(events);
+    }
+
+    fn decide(&mut self, call: usize, approve: bool, edit: bool) {
+        let Some(call) = self.head.calls.get(call).cloned() else { return };
+        let decision = if approve {
+            Decision::Approved { arguments: edit.then(|| Arc::new(json!({"edited": true}))) }
+        } else {
+            Decision::Rejected { reason: edit.then(|| "no".to_owned()) }
+        };
+        let decided = CallDecision { call: call.id, decision, seen: Some(call.arguments).filter(|_| edit) };
+        let (events, verdict) = decide(&self.head, self.now, decided, &Actor::local());
+        match verdict {
+            DecisionVerdict::Accepted => {
+                let waiting = call.state.waiting().expect("it waited");
+                assert!(self.now < waiting.deadline, "decided after its deadline");
+            }
+            DecisionVerdict::Expired => {}
+            DecisionVerdict::Cancelled => assert!(events.iter().all(Event::is_final)),
+            _ => assert_eq!(events, [], "only an accepted or late decision changes anything"),
+        }
+        self.append(events);
     }
 
     fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
@@ -301,11 +382,12 @@ impl MachineWorld {
         match delivered.verdicts[0] {
             DeliveryVerdict::Accepted(id) => {
                 *self.accepted.entry(id).or_default() += 1;
-                let (_, deadline) = before.waiting().find(|(call, _)| call.id == id).expect("it waited");
-                assert!(self.now < deadline, "accepted after its deadline");
+                let waiting = before.call(id).and_then(|call| call.state.waiting()).expect("it waited");
+                assert!(waiting.on.is_delivered(), "only the client's own calls");
+                assert!(self.now < waiting.deadline, "accepted after its deadline");
             }
             DeliveryVerdict::Expired(_) => {}
-            _ if before.held_until.is_some_and(|until| until <= self.now) => {
+            _ if before.hold.is_some_and(|hold| hold.deadline <= self.now) => {
                 assert!(delivered.events[0].is_final(), "a hold that has expired ends the query");
             }
             _ => assert_eq!(delivered.events, [], "only an accepted or late result changes anything"),
@@ -316,9 +398,10 @@ impl MachineWorld {
                 DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => CallStanding::Resolved,
                 DeliveryVerdict::Expired(_) => CallStanding::Expired,
                 DeliveryVerdict::Cancelled(_) => CallStanding::Cancelled,
-                DeliveryVerdict::Unknown | DeliveryVerdict::Ambiguous | DeliveryVerdict::NotWaiting => {
-                    CallStanding::Unknown
-                }
+                DeliveryVerdict::Unknown
+                | DeliveryVerdict::Ambiguous
+                | DeliveryVerdict::NotWaiting
+                | DeliveryVerdict::LeaseLost(_) => CallStanding::Unknown,
             };
             assert_eq!(foretold, met, "`standing` predicts the verdict");
         }
@@ -331,12 +414,26 @@ impl MachineWorld {
             assert_eq!(*times, 1, "{call} was accepted more than once");
         }
         for (call, starts) in &self.starts {
-            assert!(self.repeatable[call] || *starts == 1, "{call} must not run twice");
+            let may_repeat = self.repeatable[call] || self.polled.contains(call);
+            assert!(may_repeat || *starts == 1, "{call} must not run twice");
         }
         let mut outcomes: HashMap<CallId, u32> = HashMap::new();
+        // Calls that were lost have no result, and do not repeat one.
+        let mut lost_ones = BTreeSet::new();
         for entry in &self.journal {
+            if let Event::CallFinished { outcome, .. } = &entry.event
+                && matches!(&**outcome, Outcome::Failure { code, .. } if code == outcome_code::OUTCOME_UNKNOWN)
+            {
+                lost_ones.insert(outcome.content_hash());
+            }
             match &entry.event {
-                Event::CallFinished { call, .. } | Event::CallResolved { call, .. } | Event::CallExpired { call } => {
+                Event::CallAsked(asked) if matches!(asked.route, CallRoute::Cached { .. }) => {
+                    *outcomes.entry(asked.call).or_default() += 1;
+                }
+                Event::CallFinished { call, .. }
+                | Event::CallResolved { call, .. }
+                | Event::CallRejected { call, .. }
+                | Event::CallExpired { call } => {
                     *outcomes.entry(*call).or_default() += 1;
                 }
                 _ => {}
@@ -348,7 +445,7 @@ impl MachineWorld {
         let mut repeats = BTreeMap::<_, BTreeSet<u32>>::new();
         for call in self.head.calls.iter().filter(|call| outcomes.contains_key(&call.id)) {
             if let CallState::Finished { outcome } | CallState::Resolved { outcome } = call.state
-                && outcome != lost().content_hash()
+                && !lost_ones.contains(&outcome)
             {
                 let turns = repeats.entry((&call.tool, call.arguments, outcome)).or_default();
                 turns.insert(self.turns[&call.id]);
@@ -365,7 +462,30 @@ impl MachineWorld {
         assert!(self.head.recoveries <= self.crashes, "only crashes count");
         let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
         assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
+        self.check_decisions();
         self.check_messages();
+    }
+
+    /// A call that needs an approval starts only after it was approved, and nothing is decided twice.
+    fn check_decisions(&self) {
+        let (mut needed, mut approved) = (BTreeSet::new(), BTreeSet::new());
+        for entry in &self.journal {
+            match &entry.event {
+                Event::CallAsked(asked) if matches!(asked.route, CallRoute::Approval { .. }) => {
+                    needed.insert(asked.call);
+                }
+                Event::CallApproved { call, .. } => {
+                    assert!(needed.contains(call) && approved.insert(*call), "{call} is approved once");
+                }
+                Event::CallRejected { call, .. } => {
+                    assert!(needed.remove(call) && !approved.contains(call), "{call} is decided once");
+                }
+                Event::CallStarted { call, .. } => {
+                    assert!(!needed.contains(call) || approved.contains(call), "{call} was not approved");
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Between two turns the model reads one result for each call, in the order in which it asked.
@@ -420,7 +540,11 @@ fn asked(index: usize, kind: CallKind) -> AskedByModel {
     let way = match kind {
         CallKind::Outside => CallWay::Outside { timeout: Duration::from_secs(60) },
         CallKind::Inside { repeatable } => CallWay::Inside { repeatable },
-        CallKind::Refused => CallWay::Refused { code: "invalid_arguments".into(), message: "no".into() },
+        CallKind::Approval { repeatable } => CallWay::Approval { repeatable, timeout: Duration::from_secs(90) },
+        CallKind::Parameters => CallWay::Parameters { timeout: Duration::from_secs(90) },
+        CallKind::Refused => CallWay::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None },
+        CallKind::Worker { repeatable } => CallWay::Worker { timeout: Duration::from_secs(60), repeatable },
+        CallKind::Cached { outside } => CallWay::Cached { outcome: Arc::new(Outcome::success(0)), outside },
     };
     let tool: Arc<str> = ["a", "b"][index % 2].into();
     AskedByModel {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod clock;
+mod decisions;
 mod delivery;
 mod events;
 mod expiry;
@@ -40,12 +41,13 @@ pub(super) fn spec(limits: QueryLimits) -> Spec {
         conversation: None,
         toolset: ContentHash::of(b"tools"),
         limits,
-        view: View::Rfc,
+        view: View::new("rfc"),
         session_id: None,
         labels: Default::default(),
         annotations: Default::default(),
         warnings: Vec::new(),
         request: None,
+        on_expired: Default::default(),
         trace: None,
     }
 }
@@ -82,6 +84,10 @@ fn outside(tool: &str) -> AskedByModel {
 
 fn inside(tool: &str, repeatable: bool) -> AskedByModel {
     asked(tool, CallWay::Inside { repeatable })
+}
+
+fn approved(tool: &str, repeatable: bool) -> AskedByModel {
+    asked(tool, CallWay::Approval { repeatable, timeout: Duration::from_secs(60) })
 }
 
 fn reply(calls: Vec<AskedByModel>) -> ModelTurnReply {
@@ -139,6 +145,7 @@ fn all_changed() -> Changed {
             query_timeout: Some(Duration::from_millis(1)),
             tool_timeout: Some(Duration::from_millis(2)),
             external_timeout: Some(Duration::from_millis(3)),
+            approval_timeout: Some(Duration::from_millis(7)),
             max_tool_calls: Some(4),
             max_tokens: Some(5),
             ttl: Some(Duration::from_millis(6)),

@@ -1,11 +1,11 @@
 //! The model's turns: what its answer leads to.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{MAX_REJECTIONS, failure_code, outcome_code};
+use super::{MAX_REJECTIONS, failure_code, loops::notice_loop, outcome_code};
 use crate::{
-    CallId, Head, Timestamp,
-    event::{AskedCall, CallRoute, Event},
+    CallId, Head, Outcome, Timestamp,
+    event::{AskedCall, CallRoute, ClaimPolicy, Entry, Event},
     head::Phase,
     query::Usage,
 };
@@ -50,14 +50,41 @@ pub struct AskedByModel {
 }
 
 /// The result of validating a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CallWay {
-    Inside { repeatable: bool },
-    Outside { timeout: std::time::Duration },
-    Refused { code: String, message: String },
+    Inside {
+        repeatable: bool,
+    },
+    Outside {
+        timeout: Duration,
+    },
+    /// Outside, and a worker may claim it.
+    Worker {
+        timeout: Duration,
+        repeatable: bool,
+    },
+    /// Run inside, if a person approves it within `timeout`.
+    Approval {
+        repeatable: bool,
+        timeout: Duration,
+    },
+    /// The user is asked for parameters.
+    Parameters {
+        timeout: Duration,
+    },
+    Refused {
+        code: String,
+        message: String,
+        details: Option<Arc<serde_json::Value>>,
+    },
+    /// An earlier call had this outcome, and it may be reused.
+    Cached {
+        outcome: Arc<Outcome>,
+        outside: bool,
+    },
 }
 
-/// Ends the model's turn. Outside and refused calls are decided here, in the append that ends the turn. Empty if the
+/// Ends the model's turn. Calls that wait and calls that are refused are decided here, in the append that ends the turn. Empty if the
 /// query ended meanwhile.
 #[must_use]
 pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event> {
@@ -123,12 +150,21 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
                     "the limit of {} tool calls for this query is reached; answer with what you have",
                     head.limits.max_tool_calls
                 ),
+                details: None,
             }
         } else {
             match asked.way {
                 CallWay::Inside { repeatable } => CallRoute::Inside { repeatable },
-                CallWay::Outside { timeout } => CallRoute::Outside { deadline: now.after(timeout) },
-                CallWay::Refused { code, message } => CallRoute::Refused { code, message },
+                CallWay::Outside { timeout } => CallRoute::Outside { deadline: now.after(timeout), claim: None },
+                CallWay::Worker { timeout, repeatable } => {
+                    CallRoute::Outside { deadline: now.after(timeout), claim: Some(ClaimPolicy { repeatable }) }
+                }
+                CallWay::Approval { repeatable, timeout } => {
+                    CallRoute::Approval { repeatable, deadline: now.after(timeout) }
+                }
+                CallWay::Parameters { timeout } => CallRoute::Parameters { deadline: now.after(timeout) },
+                CallWay::Refused { code, message, details } => CallRoute::Refused { code, message, details },
+                CallWay::Cached { outcome, outside } => CallRoute::Cached { outcome, outside },
             }
         };
         events.push(Event::CallAsked(Arc::new(AskedCall {
@@ -143,14 +179,31 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
             route,
         })));
     }
+    notice_cached_loops(head, now, &mut events);
     events
 }
 
-/// Fails the query: the model failed permanently, or the running time is spent. Empty if it has ended.
-#[must_use]
-pub fn fail(head: &Head, code: impl Into<String>, message: impl Into<String>) -> Vec<Event> {
-    if head.status().is_final() {
-        return Vec::new();
+/// Loop detection for calls that end in the append that asks for them. A cached result is a result: a model that keeps
+/// asking for it is in a loop.
+fn notice_cached_loops(head: &Head, now: Timestamp, events: &mut Vec<Event>) {
+    let is_cached =
+        |event: &Event| matches!(event, Event::CallAsked(asked) if matches!(asked.route, CallRoute::Cached { .. }));
+    if !events.iter().any(is_cached) {
+        return;
     }
-    vec![Event::Failed { code: code.into(), message: message.into() }]
+    let (mut ahead, mut noticed) = (head.clone(), Vec::new());
+    for event in events.iter() {
+        // The entry is the next one by construction.
+        let _ = ahead.apply(&Entry { seq: ahead.seq + 1, at: now, event: event.clone() });
+        let Event::CallAsked(asked) = event else { continue };
+        // Decided before later calls are applied, so that of equal calls of one turn the first one counts.
+        if let (CallRoute::Cached { outcome, .. }, Some(call)) = (&asked.route, ahead.call(asked.call)) {
+            noticed.extend(notice_loop(&ahead, call, outcome));
+        }
+    }
+    // Nothing follows the end of a query.
+    if let Some(end) = noticed.iter().position(Event::is_final) {
+        noticed.truncate(end + 1);
+    }
+    events.extend(noticed);
 }

@@ -66,13 +66,13 @@ pub enum SchemaFault {
     PatternsTooLarge(usize),
     #[error("reference `{0}` leads out of the schema; only `#…` is followed")]
     RemoteReference(String),
-    #[error("reference `{0}` leads nowhere")]
+    #[error("reference `{0}` has no target in the schema")]
     UnknownReference(String),
-    #[error("reference leads back to itself without going into the value")]
+    #[error("reference leads back to itself without descending into the value")]
     EndlessReference,
-    #[error("`$id` `{0}` below the root would move the references beside it")]
+    #[error("`$id` `{0}` below the root would change what the references next to it resolve to")]
     NestedId(String),
-    #[error("`$schema` `{0}` is not a draft that is known here")]
+    #[error("`$schema` `{0}` is not a supported draft")]
     UnknownDraft(String),
     #[error("schema could take too long to check: its alternatives multiply")]
     TooCostly,

@@ -159,7 +159,7 @@ fn every_keyword_has_a_sentence() {
     property(
         json!({"contains": {"const": 1}}),
         json!([2]),
-        "Parameter p must contain an item that its schema asks for, and has none or the wrong number",
+        "Parameter p must contain an item that its schema requires, and has none or the wrong number",
     );
     property(json!({"not": {"const": 1}}), json!(1), "Parameter p must not match {\"const\":1}, got: 1");
     property(json!(false), json!(1), "Parameter p is not allowed");
@@ -291,10 +291,10 @@ fn a_reference_stays_inside_the_schema() {
             &format!("properties.p.$ref: reference `{reference}` {tail}"),
         );
     }
-    refuses(json!({"$ref": "#/$defs/none"}), "$ref: reference `#/$defs/none` leads nowhere");
+    refuses(json!({"$ref": "#/$defs/none"}), "$ref: reference `#/$defs/none` has no target in the schema");
     refuses(
         json!({"properties": {"p": {"$id": "https://example.com/x"}}}),
-        "properties.p.$id: `$id` `https://example.com/x` below the root would move the references beside it",
+        "properties.p.$id: `$id` `https://example.com/x` below the root would change what the references next to it resolve to",
     );
     check(
         json!({"$defs": {"a b": {"type": "string", "$anchor": "text"}}, "properties": {"p": {"$ref": "#/$defs/a%20b"}, "q": {"$ref": "#text"}}}),
@@ -308,7 +308,7 @@ fn a_reference_stays_inside_the_schema() {
 
 #[test]
 fn a_reference_that_never_ends_is_refused() {
-    let endless = "reference leads back to itself without going into the value";
+    let endless = "reference leads back to itself without descending into the value";
     refuses(json!({"$ref": "#"}), endless);
     refuses(
         json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
@@ -401,7 +401,7 @@ fn a_schema_must_follow_its_draft() {
     );
     refuses(
         json!({"$schema": "https://example.com/mine"}),
-        "$schema: `$schema` `https://example.com/mine` is not a draft that is known here",
+        "$schema: `$schema` `https://example.com/mine` is not a supported draft",
     );
     check(
         json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"p": {"items": [{"type": "string"}]}}}),

@@ -202,9 +202,9 @@ fn sentence(kind: &Kind, subject: &str, instance: &Value, closest: &dyn Fn(&Alte
         Kind::Format { format } => format!("{subject} must be in the format {}, got: {}", clip(format, 40), got()),
         Kind::UniqueItems => format!("{subject} must not have the same item twice"),
         Kind::Contains => {
-            format!("{subject} must contain an item that its schema asks for, and has none or the wrong number")
+            format!("{subject} must contain an item that its schema requires, and has none or the wrong number")
         }
-        Kind::UnevaluatedItems { .. } => format!("{subject} has items that its schema does not know"),
+        Kind::UnevaluatedItems { .. } => format!("{subject} has items that its schema does not allow"),
         Kind::Not { schema } => format!("{subject} must not match {}, got: {}", shown(schema), got()),
         Kind::FalseSchema => format!("{subject} is not allowed"),
         Kind::PropertyNames { error } => {

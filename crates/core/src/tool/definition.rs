@@ -28,12 +28,12 @@ use std::{collections::HashSet, fmt, sync::Arc};
 pub use cache::DefinitionCache;
 use serde_json::{Map, Value, json};
 
-use super::{Annotations, Binding, Deprecation, Tool, name};
+use super::{Annotations, Binding, CachePolicy, Deprecation, Tool, name};
 use crate::{
     ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
     duration, json,
     schema::{self, SchemaCache, SchemaError, path},
-    text::clip,
+    text::{clip, closest},
 };
 
 /// Which definitions are valid.
@@ -68,6 +68,9 @@ pub struct DefinitionFaults {
     /// Names that appear more than once, one entry for each repetition.
     pub duplicates: Vec<String>,
 }
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
 
 impl std::error::Error for DefinitionFaults {}
 
@@ -285,7 +288,12 @@ impl DefinitionChecker<'_> {
         match (parameters.get("type"), self.rules) {
             (Some(Value::String(kind)), _) if kind == "object" => {}
             (None, Rules::Open) => {}
+            // Reported with all types that JSON Schema does not have.
+            (Some(Value::String(kind)), Rules::Open) if !TYPES.contains(&kind.as_str()) => {}
             _ => self.fault(path::with_key(&here, "type"), "invalid_value", "Invalid input: expected \"object\""),
+        }
+        if self.rules == Rules::Open {
+            self.unknown_types(&parameters, &here);
         }
         match (parameters.get("properties"), self.rules) {
             (Some(Value::Object(_)), _) | (None, Rules::Open) => {}
@@ -307,6 +315,39 @@ impl DefinitionChecker<'_> {
             }
         }
         parameters
+    }
+
+    /// Reports types that JSON Schema does not have, which are usually misspelt.
+    fn unknown_types(&mut self, schema: &Value, here: &str) {
+        let Value::Object(fields) = schema else { return };
+        if self.is_full() {
+            return;
+        }
+        if let Some(Value::String(kind)) = fields.get("type")
+            && !TYPES.contains(&kind.as_str())
+        {
+            let shown = clip(kind, 40);
+            let message = match closest(kind, TYPES.into_iter()) {
+                Some(meant) => format!("`{shown}` is not a type; did you mean `{meant}`?"),
+                None => format!("`{shown}` is not a type; types are {}", TYPES.join(", ")),
+            };
+            self.fault(path::with_key(here, "type"), "invalid_value", message);
+        }
+        for keyword in ["properties", "patternProperties", "$defs", "definitions"] {
+            for (name, inner) in fields.get(keyword).and_then(Value::as_object).into_iter().flatten() {
+                self.unknown_types(inner, &path::with_key(&path::with_key(here, keyword), name));
+            }
+        }
+        for keyword in ["anyOf", "oneOf", "allOf", "prefixItems"] {
+            for (index, inner) in fields.get(keyword).and_then(Value::as_array).into_iter().flatten().enumerate() {
+                self.unknown_types(inner, &path::with_index(&path::with_key(here, keyword), index));
+            }
+        }
+        for keyword in ["items", "additionalProperties", "not"] {
+            if let Some(inner) = fields.get(keyword) {
+                self.unknown_types(inner, &path::with_key(here, keyword));
+            }
+        }
     }
 
     /// Compiles a schema, unless the patterns of all of them are too large together. Rejected schemas count, too: they
@@ -336,7 +377,6 @@ impl DefinitionChecker<'_> {
     }
 
     fn strict_property(&mut self, property: &Value, here: &str) {
-        const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
         /// These describe a value as well as `type` does.
         const INSTEAD_OF_TYPE: [&str; 8] = ["enum", "const", "anyOf", "oneOf", "allOf", "not", "if", "$ref"];
         let Value::Object(fields) = property else {
@@ -441,13 +481,19 @@ impl DefinitionChecker<'_> {
                 self.fault(at(key), "invalid_value", message);
             }
         }
-        for (key, field) in [("timeout", &mut tool.timeout), ("cache", &mut tool.cache_for)] {
-            if let Some(value) = present(key) {
-                *field = duration::positive_from_json(value);
-                if field.is_none() {
-                    let message = "Invalid input: expected seconds, or a text such as \"30s\", \"5m\" or \"1h\"";
-                    self.fault(at(key), "invalid_format", message);
-                }
+        if let Some(value) = present("timeout") {
+            tool.timeout = duration::positive_from_json(value);
+            if tool.timeout.is_none() {
+                let message = "Invalid input: expected seconds, or a text such as \"30s\", \"5m\" or \"1h\"";
+                self.fault(at("timeout"), "invalid_format", message);
+            }
+        }
+        match present("cache").map(CachePolicy::from_json) {
+            None => {}
+            Some(Ok(policy)) => tool.set_cache(Some(policy)),
+            Some(Err((member, expected))) => {
+                let here = member.map_or_else(|| at("cache"), |member| path::with_key(&at("cache"), member));
+                self.fault(here, "invalid_format", format!("Invalid input: {expected}"));
             }
         }
         // Serde would read a list as the fields in their order.

@@ -19,12 +19,23 @@
 //! # Ok::<(), bosun_core::schema::SchemaError>(())
 //! ```
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::schema::{Guidance, Schema, path, reference};
+use crate::{
+    schema::{
+        Guidance, Schema,
+        path::{self, PathStep},
+        reference,
+    },
+    text::clip,
+    tool::{toolset::Toolset, wrapper},
+};
+
+/// The builtin tool with which a model asks the user for parameters that it does not know.
+pub const REQUEST_MISSING_PARAMETERS: &str = "request_missing_parameters";
 
 /// One required parameter that has no value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,6 +63,78 @@ pub fn missing_parameters(schema: &Schema, arguments: &Value) -> Vec<MissingPara
     let mut search = MissingSearch { root: &normalized.clean, guidance: &normalized.guidance, found: Vec::new() };
     search.look(MissingPlace { schema: search.root, path: String::new() }, arguments, "", 0);
     search.found
+}
+
+/// A request for parameters of a tool, as [`REQUEST_MISSING_PARAMETERS`] makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterRequest {
+    /// The tool that the model wants to call.
+    pub tool: String,
+    pub question: String,
+    pub parameters: Vec<MissingParameter>,
+    /// The schema of the answer: an object with a value for each path.
+    pub schema: Arc<Value>,
+}
+
+impl ParameterRequest {
+    /// Reads a request, and looks its parameters up in the tool. A name that the tool does not have at its top is
+    /// looked for inside the `input` wrapper.
+    ///
+    /// # Errors
+    /// With a message for the model: the tool, or one of the parameters, does not exist.
+    pub fn read(toolset: &Toolset, arguments: &Value) -> Result<Self, String> {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (wanted, question) = (text("intended_tool_name"), text("clarification_question").to_owned());
+        let Some(member) = toolset.by_alias(wanted).or_else(|| toolset.get(wanted)) else {
+            return Err(format!("there is no tool `{}` whose parameters could be asked for", clip(wanted, 80)));
+        };
+        let schema =
+            member.schema().map_err(|error| format!("the parameters of `{wanted}` cannot be read: {error}"))?;
+        let normalized = schema.normalized();
+        let search = MissingSearch { root: &normalized.clean, guidance: &normalized.guidance, found: Vec::new() };
+        let is_wrapped = wrapper::inner_schema(&normalized.clean).is_some();
+        let (mut parameters, mut properties, mut unknown) = (Vec::new(), Map::new(), Vec::new());
+        for name in arguments.get("missing_params").and_then(Value::as_array).into_iter().flatten() {
+            let name = name.as_str().unwrap_or_default();
+            let inside = format!("input.{name}");
+            let paths = [Some(name), Some(inside.as_str()).filter(|_| is_wrapped)];
+            let found = paths.into_iter().flatten().find_map(|path| Some((path, search.find(&path::steps(path))?)));
+            match found {
+                Some((path, place)) => {
+                    properties.insert(path.to_owned(), place.schema.clone());
+                    parameters.push(search.describe(&place, path.to_owned()));
+                }
+                None => unknown.push(format!("`{}`", clip(name, 80))),
+            }
+        }
+        if !unknown.is_empty() || parameters.is_empty() {
+            let named = if unknown.is_empty() { "the empty list".to_owned() } else { unknown.join(", ") };
+            return Err(format!("{named}: tool `{}` has no such parameters", member.name));
+        }
+        let required: Vec<Value> = properties.keys().cloned().map(Value::from).collect();
+        let mut answer = json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        });
+        // Where references of the parameters lead.
+        for definitions in ["$defs", "definitions", "$schema"] {
+            if let Some(part) = normalized.clean.get(definitions) {
+                answer[definitions] = part.clone();
+            }
+        }
+        Ok(Self { tool: member.name.to_string(), question, parameters, schema: Arc::new(answer) })
+    }
+
+    /// The arguments of the request with its parameters described, for the client that shows it to the user.
+    #[must_use]
+    pub fn describe(&self) -> Value {
+        let names: Vec<&str> = self.parameters.iter().map(|parameter| parameter.path.as_str()).collect();
+        json!({
+            "intended_tool_name": self.tool,
+            "missing_params": names,
+            "clarification_question": self.question,
+            "parameters": self.parameters,
+        })
+    }
 }
 
 /// Maximum depth: the report of a recursive schema could be endless.
@@ -100,19 +183,37 @@ impl<'a> MissingSearch<'a> {
         if self.found.len() > before {
             return;
         }
+        let described = self.describe(place, here);
+        self.found.push(described);
+    }
+
+    fn describe(&self, place: &MissingPlace<'a>, path: String) -> MissingParameter {
         let resolved = self.resolve(place.clone());
         // An annotation next to a reference takes precedence over one behind it.
         let description = place.schema.get("description").or_else(|| resolved.schema.get("description"));
         let guidance = self.guidance.get(&place.path).or_else(|| self.guidance.get(&resolved.path));
         let Guidance { prompt, hint, .. } = guidance.cloned().unwrap_or_default();
-        self.found.push(MissingParameter {
-            path: here,
+        MissingParameter {
+            path,
             kind: resolved.schema.get("type").cloned(),
             options: resolved.schema.get("enum").cloned(),
             description: description.and_then(Value::as_str).map(str::to_owned),
             prompt,
             hint,
-        });
+        }
+    }
+
+    /// The parameter at a path of names, wherever objects and references lead.
+    fn find(&self, names: &[PathStep]) -> Option<MissingPlace<'a>> {
+        let mut place = MissingPlace { schema: self.root, path: String::new() };
+        for name in names {
+            let PathStep::Key(name) = name else { return None };
+            place = self.resolve(place);
+            let schema = place.schema.get("properties")?.get(name)?;
+            let below = path::with_key(&place.path, "properties");
+            place = MissingPlace { schema, path: path::with_key(&below, name) };
+        }
+        Some(place)
     }
 
     /// Follows references. The schema was compiled, so they terminate.
@@ -139,11 +240,8 @@ fn is_nothing(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use serde_json::json;
-
     use super::*;
+    use crate::{Binding, Tool, tool::toolset::Mode};
 
     fn send_email() -> Schema {
         Schema::compile(&Arc::new(json!({
@@ -214,5 +312,55 @@ mod tests {
         let schema = json!({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}, "c": {"$ref": "#"}}, "required": ["a", "b", "c"]});
         let schema = Schema::compile(&Arc::new(schema)).unwrap();
         assert!(missing_parameters(&schema, &json!({})).len() <= 250);
+    }
+
+    fn toolset() -> Toolset {
+        let parameters = json!({
+            "type": "object",
+            "properties": {"input": {
+                "type": "object",
+                "properties": {
+                    "to": {"type": "string", "description": "Recipient", "prompt": "To whom?"},
+                    "when": {"$ref": "#/$defs/day"},
+                },
+                "required": ["to"],
+            }},
+            "$defs": {"day": {"type": "string", "enum": ["today", "tomorrow"]}},
+        });
+        let tool = Tool::new("send.email", "Sends an email", parameters, Binding::External);
+        Toolset::merge(Mode::N8n, vec![], vec![tool])
+    }
+
+    fn request(tool: &str, names: &[&str]) -> Value {
+        json!({"intended_tool_name": tool, "missing_params": names, "clarification_question": "Where to?"})
+    }
+
+    #[test]
+    fn a_request_describes_its_parameters_and_the_answer_to_it() {
+        let toolset = toolset();
+        let alias = toolset.get("send.email").unwrap().alias.to_string();
+        for tool in ["send.email", &alias] {
+            let read = ParameterRequest::read(&toolset, &request(tool, &["to", "input.when"])).unwrap();
+            assert_eq!((read.tool.as_str(), read.question.as_str()), ("send.email", "Where to?"));
+            let shown = json!([
+                {"path": "input.to", "type": "string", "description": "Recipient", "prompt": "To whom?"},
+                {"path": "input.when", "type": "string", "enum": ["today", "tomorrow"]},
+            ]);
+            assert_eq!(read.describe()["parameters"], shown);
+            let schema = Schema::compile(&read.schema).unwrap();
+            let valid = |answer: Value| schema.check_value(answer).is_ok();
+            assert!(valid(json!({"input.to": "ada", "input.when": "today"})));
+            assert!(!valid(json!({"input.to": "ada", "input.when": "never"})));
+            assert!(!valid(json!({"input.to": "ada"})), "every value is asked for");
+            assert!(!valid(json!({"input.to": "ada", "input.when": "today", "input.bcc": "eve"})));
+        }
+    }
+
+    #[test]
+    fn a_request_for_something_else_is_a_message_for_the_model() {
+        let read = |tool: &str, names: &[&str]| ParameterRequest::read(&toolset(), &request(tool, names)).unwrap_err();
+        assert_eq!(read("fax", &["to"]), "there is no tool `fax` whose parameters could be asked for");
+        assert_eq!(read("send.email", &["cc", "to"]), "`cc`: tool `send.email` has no such parameters");
+        assert_eq!(read("send.email", &[]), "the empty list: tool `send.email` has no such parameters");
     }
 }

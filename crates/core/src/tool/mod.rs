@@ -31,11 +31,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use cache_policy::{CachePolicy, CacheScope};
+
 pub use binding::{Binding, BindingKind, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
 
 mod binding;
+mod cache_policy;
 pub mod catalog;
 pub mod definition;
+pub mod label_selector;
 pub mod missing;
 pub mod name;
 pub mod preset;
@@ -73,16 +77,79 @@ pub struct Tool {
     /// How long a result may be cached and reused for the same arguments; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub cache_for: Option<Duration>,
+    /// Who shares a cached result. [`Tool::cache_policy`] says what of it is in effect.
+    #[serde(default, skip_serializing_if = "CacheScope::is_query")]
+    pub cache_scope: CacheScope,
     /// How long one call may take; the server's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub timeout: Option<Duration>,
+    /// Whether a person has to approve its calls; the policy of the agent, or else of the server, where absent. In the
+    /// toolset of a query it is decided: `always`, or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Confirm>,
+    /// How long a call waits for approval; the query's limit where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub approval_timeout: Option<Duration>,
     pub binding: Binding,
     /// Parameters that the agent sets, and the model does not know of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub presets: Vec<preset::Preset>,
+    /// Whether workers may claim its calls: it is declared in the catalogue, and not by the client of one query. Set when
+    /// a query freezes the tool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub claimable: bool,
+    /// jq filters that are applied to a result, in order: ARK's `functions`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
     /// Who defined it, which decides what it may reach and whether its annotations count.
     #[serde(default, skip_serializing_if = "ToolOrigin::is_client")]
     pub origin: ToolOrigin,
+}
+
+/// Whether a person has to approve the calls of a tool before they run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confirm {
+    Never,
+    Always,
+    /// Those of tools that write: actions of integrations, and tools that are explicitly marked as destructive.
+    #[default]
+    Auto,
+}
+
+impl Confirm {
+    pub const ALL: [Self; 3] = [Self::Never, Self::Always, Self::Auto];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Always => "always",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The policy with this name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|confirm| confirm.as_str() == text)
+    }
+}
+
+/// Whether the calls of one tool wait for approval, as an agent or the tool itself says: ARK's `approval`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolApproval {
+    pub required: bool,
+    /// How long a call waits for it.
+    pub timeout: Option<Duration>,
+}
+
+impl ToolApproval {
+    /// Sets the policy of a tool.
+    pub fn apply(self, tool: &mut Tool) {
+        tool.confirm = Some(if self.required { Confirm::Always } else { Confirm::Never });
+        tool.approval_timeout = self.timeout.or(tool.approval_timeout);
+    }
 }
 
 /// Who defined a tool. Frozen with the toolset of a query.
@@ -159,9 +226,14 @@ impl Tool {
             deprecated: None,
             annotations: Annotations::default(),
             cache_for: None,
+            cache_scope: CacheScope::default(),
             timeout: None,
+            confirm: None,
+            approval_timeout: None,
             binding,
             presets: Vec::new(),
+            claimable: false,
+            functions: Vec::new(),
             origin: ToolOrigin::default(),
         }
     }
@@ -177,6 +249,22 @@ impl Tool {
         }
         let Annotations { read_only_hint, idempotent_hint, .. } = self.annotations;
         self.origin == ToolOrigin::Operator && (read_only_hint == Some(true) || idempotent_hint == Some(true))
+    }
+
+    /// Whether a person has to approve its calls, where `policy` holds for tools without one of their own. Hints of a
+    /// remote server can only ask for an approval, never waive one. Tools that the client runs are the client's to
+    /// confirm.
+    #[must_use]
+    pub fn needs_approval(&self, policy: Confirm) -> bool {
+        match self.confirm.unwrap_or(policy) {
+            _ if self.is_external() => false,
+            Confirm::Never => false,
+            Confirm::Always => true,
+            Confirm::Auto => {
+                let is_action = matches!(self.binding, Binding::Nango(Nango::Action { .. }));
+                is_action || self.annotations.destructive_hint == Some(true)
+            }
+        }
     }
 
     /// The schema that arguments are validated against: the parameters, with `input` required where Nango's wrapper has

@@ -1,10 +1,11 @@
 //! Tool names: which are valid, and the aliases that models see instead of names they cannot use.
 //!
 //! Real names are used everywhere except towards the model. There, a name outside `^[A-Za-z_][A-Za-z0-9_-]{0,63}$` is
-//! replaced by an alias: a readable prefix and a short hash of the real name. The alias is derived from the names
-//! alone, so it is the same after every restart.
+//! replaced by an alias: the name with `_` for what the model cannot use. A short hash of the real name is added if two
+//! tools would have the same alias, or if the alias would not tell which name it stands for: a name that is too long, or
+//! not in ASCII. The aliases are derived from the names alone, so they are the same after every restart.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use unicode_security::{GeneralSecurityProfile, MixedScript, skeleton};
 
@@ -100,7 +101,7 @@ pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
     if names.iter().all(|name| name.is_ascii()) {
         return Vec::new();
     }
-    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let shape: String = skeleton(name).collect();
@@ -122,7 +123,7 @@ pub(crate) fn lookalikes(names: &[&str]) -> Vec<(usize, usize)> {
 ///
 /// let aliases = aliases(&["send_email", "tool_with-special.chars"]);
 /// assert_eq!(aliases[0], "send_email");
-/// assert!(aliases[1].starts_with("tool_with-special_chars_"));
+/// assert_eq!(aliases[1], "tool_with-special_chars");
 /// ```
 #[must_use]
 pub fn aliases(names: &[&str]) -> Vec<String> {
@@ -132,11 +133,20 @@ pub fn aliases(names: &[&str]) -> Vec<String> {
     // A name that needs no alias always keeps itself, even if the alias of another would be equal.
     let mut taken: HashSet<String> =
         names.iter().filter(|name| fits_model(name)).map(|name| (*name).to_owned()).collect();
+    let mut wanted: HashMap<String, usize> = HashMap::new();
+    for plain in names.iter().filter(|name| !fits_model(name)).filter_map(|name| plain_alias(name)) {
+        *wanted.entry(plain).or_default() += 1;
+    }
     names
         .iter()
         .map(|name| {
             if fits_model(name) {
                 return (*name).to_owned();
+            }
+            let is_free = |plain: &String| wanted.get(plain) == Some(&1) && !taken.contains(plain);
+            if let Some(plain) = plain_alias(name).filter(is_free) {
+                taken.insert(plain.clone());
+                return plain;
             }
             let hash = ContentHash::of(name.as_bytes()).to_string();
             let mut digits = SHORTEST_HASH;
@@ -151,8 +161,22 @@ pub fn aliases(names: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// The alias without a hash, if it tells which name it stands for.
+fn plain_alias(name: &str) -> Option<String> {
+    let has_word = name.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    let plain = readable(name);
+    (name.is_ascii() && has_word && fits_model(&plain)).then_some(plain)
+}
+
 fn alias_with(name: &str, hash: &str) -> String {
     let room = LONGEST_ALIAS - hash.len() - 1;
+    let mut readable = readable(name);
+    readable.truncate(room);
+    format!("{}_{hash}", readable.trim_end_matches('_'))
+}
+
+/// The name with an underscore for each run of characters that a model cannot use.
+fn readable(name: &str) -> String {
     let mut readable = String::with_capacity(LONGEST_ALIAS);
     if !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
         readable.push_str("t_");
@@ -165,8 +189,7 @@ fn alias_with(name: &str, hash: &str) -> String {
             _ => {}
         }
     }
-    readable.truncate(room);
-    format!("{}_{hash}", readable.trim_end_matches('_'))
+    readable
 }
 
 #[cfg(test)]
@@ -191,20 +214,26 @@ mod tests {
 
     #[test]
     fn a_name_that_does_not_fit_keeps_a_readable_beginning() {
-        check("tool_with-special.chars", "tool_with-special_chars_b44be196");
-        check("files/read file", "files_read_file_d6387ca2");
-        check("1st", "t_1st_e01ddf65");
+        check("tool_with-special.chars", "tool_with-special_chars");
+        check("files/read file", "files_read_file");
+        check("1st", "t_1st");
         check("поиск", "t_d89cae10");
         check(&"a".repeat(65), &format!("{}_635361c4", "a".repeat(55)));
     }
 
     #[test]
+    fn a_hash_tells_names_apart_that_would_have_one_alias() {
+        assert_eq!(aliases(&["meta/root", "meta.x"]), ["meta_root", "meta_x"]);
+        let same = aliases(&["meta/root", "meta.root", "other"]);
+        assert!(same[0].starts_with("meta_root_") && same[1].starts_with("meta_root_") && same[0] != same[1]);
+        assert_eq!(same[2], "other");
+    }
+
+    #[test]
     fn a_real_name_takes_precedence_over_an_alias() {
-        let real = aliases(&["a.b"]).remove(0);
-        let both = aliases(&["a.b", &real]);
-        assert_eq!(both[1], real);
-        assert_ne!(both[0], real);
-        assert!(both[0].starts_with(&real));
+        let both = aliases(&["a.b", "a_b"]);
+        assert_eq!(both[1], "a_b");
+        assert!(both[0].starts_with("a_b_"), "{both:?}");
     }
 
     #[track_caller]

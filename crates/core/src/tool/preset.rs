@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_parameters_of_the_query_stand_in_a_template() {
+    fn only_parameters_of_the_query_may_appear_in_a_template() {
         assert!(parse_template("{{ .Query.a }} {{.Query.b}}").is_ok());
         for text in ["{{.a}}", "{{.Query.}}", "{{.Query.a.b}}", "{{.Secret.a}}"] {
             assert!(parse_template(text).is_err(), "{text}");

@@ -133,6 +133,14 @@ impl ToolRoute {
         }
     }
 
+    /// The parameters that choose the model.
+    pub fn placeholders(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            RoutingPart::Text(_) => None,
+            RoutingPart::Placeholder(name) => Some(name.as_str()),
+        })
+    }
+
     /// Every model that a call may read.
     #[must_use]
     pub fn models(&self) -> &BTreeSet<String> {

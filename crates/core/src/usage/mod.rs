@@ -110,13 +110,15 @@ impl Sample {
     pub fn of(record: &AuditRecord) -> Option<Self> {
         let agent = record.agent.clone()?;
         match record.action {
-            Action::CallFinished | Action::CallDelivered | Action::CallExpired | Action::CallRefused => {
-                Some(Self::Call {
-                    key: UsageKey { agent, tool: record.tool.clone()?, source: record.source? },
-                    is_error: record.outcome.as_deref() != Some(SUCCESS),
-                    latency_ms: record.duration_ms,
-                })
-            }
+            Action::CallFinished
+            | Action::CallCached
+            | Action::CallDelivered
+            | Action::CallExpired
+            | Action::CallRefused => Some(Self::Call {
+                key: UsageKey { agent, tool: record.tool.clone()?, source: record.source? },
+                is_error: record.outcome.as_deref() != Some(SUCCESS),
+                latency_ms: record.duration_ms,
+            }),
             Action::QueryCompleted | Action::QueryFailed | Action::QueryCancelled => {
                 let calls = record.calls?;
                 let (inside, outside) = (calls.inside > 0, calls.outside > 0);
@@ -140,7 +142,14 @@ impl Sample {
             | Action::CallAsked
             | Action::CallHandedOut
             | Action::CallStarted
+            | Action::ApprovalRequired
+            | Action::CallApproved
+            | Action::CallRejected
+            | Action::DecisionRefused
             | Action::CallLooping
+            | Action::CallClaimed
+            | Action::CallReleased
+            | Action::CacheCleared
             | Action::DeliveryRefused
             | Action::ResourceCreated
             | Action::ResourceUpdated

@@ -9,6 +9,7 @@
 //! - [`answering`]: queries, streams, audit records and usage as ARK writes them;
 //! - [`describe`]: the OpenAPI document, [`docs`]: the page that shows it, and [`root`]: what is at `/`;
 //! - [`wire`]: types that several answers share;
+//! - [`refusal`]: errors in ARK's shape;
 //! - [`not_served`]: routes of ARK that this server does not have, and what to use instead.
 //!
 //! Requests come in several dialects (flat or `{metadata, spec}`, `target` or `targets`, two kinds of
@@ -22,6 +23,7 @@ mod handlers;
 mod not_served;
 mod params;
 mod reading;
+pub(crate) mod refusal;
 mod resource;
 mod results;
 mod root;

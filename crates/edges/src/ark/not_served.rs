@@ -13,7 +13,7 @@ pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
     ("evaluations", "evaluations are not part of this server; read the query's answer and judge it in the workflow"),
     ("a2a-servers", "agents of A2A servers are not served by this version"),
     ("a2a-tasks", "tool calls that wait are in the `toolCalls` of their query; post results to `…/tool-result`"),
-    ("tool-approvals", "this version has no approvals; give the agent only tools that it may use"),
+    ("tool-approvals", "list open approvals with `GET …/approvals`; decide with `POST …/queries/{name}/approval`"),
     ("broker", "follow a query with `GET …/queries/{name}/events`, which can be resumed"),
     ("secrets", "secrets are files or variables of the server, and no part of the API; see docs/operations.md"),
     ("api-keys", "keys are made on the server, with `bosun keys`"),
@@ -36,10 +36,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("/apis/", "there is no Kubernetes here; change agents with `PUT /v1/agents/{name}`, or per query"),
     ("/api/", "there is no Kubernetes here; resources are at `/v1`"),
     ("/openai/", "ask with `POST /v1/queries`"),
-    ("/a2a/", "ask with `POST /v1/queries`"),
 ];
 
-/// What is said to a request that no route takes.
+/// The refusal of a request that matches no route.
 pub(super) async fn no_route(uri: Uri) -> ApiError {
     let path = uri.path();
     match instead_of(path) {
@@ -74,7 +73,7 @@ mod tests {
             "/v1/evaluators",
             "/v1/namespaces/x/evaluators/y",
             "/v1/evaluations/a/cancel",
-            "/v1/a2a-tasks/t/approval",
+            "/v1/a2a-tasks/t",
             "/v1/broker/chunks",
             "/v1/mcp-servers/s/auth/start",
             "/v1/export/resources",

@@ -1,4 +1,4 @@
-//! What is at `/`: which server this is, and where to go on from here.
+//! The answer at `/`: which server this is, and where to go from here.
 //!
 //! Browsers get a page, other clients the same as JSON. Nothing here is of a namespace or needs a key: how many
 //! agents there are, for instance, is for callers who may list them.

@@ -2,11 +2,12 @@
 //!
 //! Each exists twice: under `/v1/namespaces/{namespace}/…`, and under `/v1/…` with `?namespace=`.
 
-use axum::{Router, handler::Handler as _, middleware, routing::MethodRouter};
+use axum::Router;
 
 use super::{
     docs::{page, script, style},
     handlers::{
+        approvals::{approve_task, decide_approval, list_approvals},
         audit::{get_audit, get_usage},
         capabilities::{get_capabilities, get_context, get_system_info},
         conversations::{
@@ -23,6 +24,8 @@ use super::{
         },
         reload::{get_reload, reload},
         server::{get_metrics, health, openapi, ready},
+        tool_cache::clear_tool_cache,
+        tool_calls::{claim_calls, deliver_claimed, extend_lease},
     },
     not_served,
     resource::{
@@ -34,43 +37,17 @@ use super::{
     },
     root::root,
 };
+#[cfg(test)]
+pub(crate) use crate::http::routes::RouteEntry;
 use crate::{
     AppState,
     auth::{
-        Right::{Audit, Deliver, Manage, Read, Run},
-        gate::{
-            self,
-            Needs::{self, AnyCaller, Everywhere, Here, Nothing},
-        },
+        Right::{Approve, Audit, Deliver, Manage, Read, Run},
+        gate::Needs::{AnyCaller, Everywhere, Here, Nothing},
         whoami::whoami,
     },
+    http::routes::routes,
 };
-
-/// One method of one path, and what it requires of its caller.
-#[derive(Debug)]
-pub(crate) struct RouteEntry {
-    pub(crate) path: &'static str,
-    pub(crate) method: &'static str,
-    pub(crate) needs: Needs,
-}
-
-/// A table of routes, and the router that is built of it, each behind its gate.
-macro_rules! routes {
-    ($(#[$doc:meta])* $table:ident $build:ident { $($path:literal => $($method:ident $handler:ident $needs:expr),+;)* }) => {
-        $(#[$doc])*
-        pub(crate) const $table: &[RouteEntry] =
-            &[$($(RouteEntry { path: $path, method: stringify!($method), needs: $needs },)+)*];
-
-        /// Adds these routes, below `prefix`. They are not nested: to strip a prefix costs every request.
-        fn $build(router: Router<AppState>, app: &AppState, prefix: &str) -> Router<AppState> {
-            let gate = |needs: Needs| middleware::from_fn_with_state((app.clone(), needs), gate::check);
-            router$(.route(
-                &format!("{prefix}{}", $path),
-                MethodRouter::new()$(.$method($handler.layer(gate($needs))))+,
-            ))*
-        }
-    };
-}
 
 routes! {
     /// The paths below `/v1` and below `/v1/namespaces/{namespace}`.
@@ -81,6 +58,7 @@ routes! {
         "/models/{name}" => get get_model Here(Read), put update_model Here(Manage), delete delete_model Here(Manage);
         "/tools" => get list_tools Here(Read), post create_tool Here(Manage);
         "/tools/{name}" => get get_tool Here(Read), put update_tool Here(Manage), delete delete_tool Here(Manage);
+        "/tool-cache" => delete clear_tool_cache Here(Manage);
         "/memories" => get list_memories Here(Read), post create_memory Here(Manage);
         "/memories/{name}" => get get_memory Here(Read), put update_memory Here(Manage), delete delete_memory Here(Manage);
         "/teams" => get list_teams Here(Read), post create_team Here(Manage);
@@ -109,9 +87,15 @@ routes! {
         "/sessions/{id}/queries/{name}/messages" => delete delete_conversation_messages Here(Manage);
         "/memories/{name}/conversations/{id}/messages" => get get_memory_messages Here(Read);
         "/memory-messages" => get list_messages Here(Read);
+        "/tool-calls" => get claim_calls Here(Deliver);
+        "/tool-calls/{id}/heartbeat" => post extend_lease Here(Deliver);
+        "/tool-calls/{id}/result" => post deliver_claimed Here(Deliver);
         "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
         "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
         "/queries/{name}/continue" => post continue_query Here(Run);
+        "/queries/{name}/approval" => post decide_approval Here(Approve);
+        "/approvals" => get list_approvals Here(Approve);
+        "/a2a-tasks/{name}/approval" => post approve_task Here(Approve);
         "/queries/{name}/tool-result" => post deliver_results Here(Deliver);
         "/queries/{name}/tool-calls/{id}/result" => get get_result Here(Read), put put_result Here(Deliver);
         "/queries/{name}/events" => get watch_query Here(Read);
@@ -135,8 +119,8 @@ routes! {
     }
 }
 
-pub(crate) fn router(app: AppState) -> Router {
-    let router = server(Router::new(), &app, "");
-    let router = resources(router, &app, "/v1");
-    resources(router, &app, "/v1/namespaces/{namespace}").fallback(not_served::no_route).with_state(app)
+pub(crate) fn add(router: Router<AppState>, app: &AppState) -> Router<AppState> {
+    let router = server(router, app, "");
+    let router = resources(router, app, "/v1");
+    resources(router, app, "/v1/namespaces/{namespace}").fallback(not_served::no_route)
 }

@@ -18,6 +18,10 @@ pub(crate) struct RfcQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_call: Option<ToolCall>,
     pub(crate) tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approvals: Vec<Approval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parameter_requests: Vec<ParameterRequest>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) response: Option<String>,
     /// The response as data, if the query or its agent has an `outputSchema`.
@@ -48,6 +52,10 @@ pub(crate) struct BriefRfcQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_call: Option<ToolCall>,
     pub(crate) tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approvals: Vec<Approval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parameter_requests: Vec<ParameterRequest>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) results: Option<Vec<PostedResult>>,
     pub(crate) warnings: Vec<String>,
@@ -71,6 +79,10 @@ pub(crate) struct BriefArkStatus {
     pub(crate) phase: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approvals: Vec<Approval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parameter_requests: Vec<ParameterRequest>,
 }
 
 /// A query in ARK's shape: `status` is an object with a `phase`.
@@ -157,11 +169,57 @@ pub(crate) struct ToolCall {
     pub(crate) name: Arc<str>,
     pub(crate) arguments: Arc<Value>,
     pub(crate) deadline: String,
+    /// A worker may run it instead of the client.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) workers: bool,
     /// Where in a trace the call belongs, for the client that runs it: W3C's header. Only of queries that were created in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tracestate: Option<String>,
+}
+
+/// A call that runs once a person has approved it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Approval {
+    pub(crate) id: String,
+    pub(crate) name: Arc<str>,
+    /// As they will be run: validated, with what the agent sets.
+    pub(crate) arguments: Arc<Value>,
+    /// The call on one line.
+    pub(crate) preview: String,
+    /// The SHA-256 of the arguments in canonical form. An approval that carries it is for these arguments only.
+    pub(crate) hash: String,
+    pub(crate) deadline: String,
+}
+
+/// A call that waits for approval, in the list of a namespace.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OpenApproval {
+    /// The name of its query.
+    pub(crate) query: String,
+    pub(crate) namespace: String,
+    pub(crate) target: Target,
+    /// The creator of the query.
+    pub(crate) asked_by: String,
+    pub(crate) creation_timestamp: String,
+    #[serde(flatten)]
+    pub(crate) approval: Approval,
+}
+
+/// Parameters that the model does not know: the user's values are posted as the result of the call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct ParameterRequest {
+    pub(crate) id: String,
+    pub(crate) name: Arc<str>,
+    /// The tool that the model wants to call.
+    pub(crate) tool: String,
+    pub(crate) question: String,
+    /// Each with its `path`, which is its name in the result, and with `type`, `enum`, `description`, `prompt` and
+    /// `hint` where the tool has them.
+    pub(crate) parameters: Value,
+    pub(crate) deadline: String,
 }
 
 /// A call that has its outcome.
@@ -179,6 +237,9 @@ pub(crate) struct Execution {
     pub(crate) error: Option<Error>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) large_result: Option<LargeResult>,
+    /// The tool was not run: an earlier call had this result.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) cached: bool,
     /// Optional parameters that were dropped because the model sent `null` for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dropped_arguments: Vec<String>,
@@ -255,6 +316,10 @@ pub(crate) struct ArkStatus {
     pub(crate) error: Option<Error>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tool_calls: Vec<ToolCall>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approvals: Vec<Approval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parameter_requests: Vec<ParameterRequest>,
     pub(crate) token_usage: TokenUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) conversation_id: Option<String>,
@@ -285,7 +350,7 @@ pub(crate) struct ArkResponse {
     pub(crate) phase: &'static str,
 }
 
-/// What became of one posted result.
+/// The verdict on one posted result.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PostedResult {
@@ -366,7 +431,7 @@ impl Service {
     }
 }
 
-/// What is at `/`.
+/// The answer at `/`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Root {
     /// As `/health` has it.
@@ -374,7 +439,7 @@ pub(super) struct Root {
     /// The program that serves it.
     pub(super) server: &'static str,
     pub(super) version: &'static str,
-    /// Where to go on from here.
+    /// Where to go from here.
     pub(super) links: RootLinks,
     /// What to try first, on the command line.
     pub(super) commands: &'static [&'static str],

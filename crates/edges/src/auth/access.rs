@@ -20,7 +20,7 @@ use super::{
 };
 use crate::http::error::ApiError;
 
-/// How long a token of an unknown key waits for the keys to be fetched again.
+/// How long a request with a token of an unknown key waits for the keys to be fetched again.
 const FETCH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The policy: keys, issuers, and what each may do.
@@ -113,7 +113,7 @@ impl Access {
         self.policy.borrow().0.is_none()
     }
 
-    /// Who sent `headers`, and what they may do; `None` if they are not authenticated, whatever the reason.
+    /// The credential of a request and its grant; `None` if the caller is not authenticated, whatever the reason.
     pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(CredentialProof, Arc<Grant>)> {
         let policy = Arc::clone(&self.policy.borrow());
         let Some(guarded) = &policy.0 else { return Some((CredentialProof::Open, Arc::clone(&self.everything))) };

@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 /// Longer than any key, and than any token that an identity provider sends.
 const LONGEST: usize = 16 * 1024;
 
-/// What a request shows to prove who it comes from.
+/// The credential of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Credential {
     Bearer(String),
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// What the headers show; `None` if that is nothing, or more than one thing, or not readable.
+/// The credential in the headers; `None` if there is none, more than one, or one that cannot be read.
 pub(super) fn read(headers: &HeaderMap) -> Option<Credential> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (value, None) = (values.next()?, values.next()) else { return None };

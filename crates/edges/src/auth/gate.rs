@@ -2,7 +2,7 @@
 //!
 //! A route says what it [`Needs`] in its table, and the gate is built from that, so no handler can
 //! forget to ask. The namespace of a request is read here and nowhere else: a handler gets it as
-//! [`Authorized`], which only this module makes. For how long it is answered is the part of [`revocation`].
+//! [`Authorized`], which only this module makes. [`revocation`] decides for how long it is answered.
 
 use std::{borrow::Cow, ops::Deref, sync::Arc};
 
@@ -37,6 +37,8 @@ pub(crate) enum Needs {
     Nothing,
     /// Any authenticated caller.
     AnyCaller,
+    /// To reach the namespace of the request. The operation, which is in the body, decides which right it needs.
+    Reach,
     /// The right in the namespace of the request.
     Here(Right),
     /// The right in all namespaces: what is shown or changed is of all of them.
@@ -46,7 +48,7 @@ pub(crate) enum Needs {
 impl Needs {
     pub(crate) fn right(self) -> Option<Right> {
         match self {
-            Self::Nothing | Self::AnyCaller => None,
+            Self::Nothing | Self::AnyCaller | Self::Reach => None,
             Self::Here(right) | Self::Everywhere(right) => Some(right),
         }
     }
@@ -121,7 +123,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestNamespace {
     }
 }
 
-/// Who was refused; rides in the response's extensions to the audit log.
+/// The actor that was refused; carried in the response's extensions to the audit log.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedActor(pub(crate) Actor);
 
@@ -158,7 +160,7 @@ async fn pass(
     let (mut parts, body) = request.into_parts();
     check_right(needs, &grant)?;
     let mut named = None;
-    if let Needs::Here(_) = needs {
+    if let Needs::Here(_) | Needs::Reach = needs {
         named = requested_namespace(&mut parts).await?;
         let namespace = reach(&grant, named.clone().unwrap_or_else(|| grant.namespaces.own()))?;
         parts.extensions.insert(RequestNamespace { namespace, is_named: named.is_some() });
@@ -174,13 +176,13 @@ async fn pass(
     revocation::answer(answering, &app.access, (proof, grant), permitted).await
 }
 
-/// The same for a header that is missing, and for a key that is unknown, over or revoked.
+/// One refusal for a missing header and for a key that is unknown, expired or revoked.
 pub(super) fn unauthorized() -> ApiError {
     ApiError::new(Code::Unauthorized, "Missing or invalid authorization header")
 }
 
-/// Whether the right is there that a route needs, in all namespaces where it needs that.
-pub(super) fn check_right(needs: Needs, grant: &Grant) -> Result<(), ApiError> {
+/// Checks that the grant has the right that a route needs, in all namespaces if it needs that.
+pub(crate) fn check_right(needs: Needs, grant: &Grant) -> Result<(), ApiError> {
     if let Some(right) = needs.right().filter(|right| !grant.rights.has(*right)) {
         let message = format!("this needs the right `{}`, which the key does not have", right.as_str());
         return Err(ApiError::new(Code::RightMissing, message));

@@ -1,10 +1,9 @@
 //! Bearer tokens of an identity provider: JWTs with a signature that its published keys verify.
 //!
 //! The key decides how a signature is checked, and the token's own `alg` must agree: so there is no
-//! `none`, and no public key is ever taken for a shared secret. RS256, ES256 and EdDSA are taken; keys
-//! of other kinds are passed over. Whatever is wrong with a token, its sender learns the same. Keys
-//! are given as text: who fetches them, and how often, is not decided here. `docs/decisions/013-tokens.md` has why no
-//! library for tokens does this.
+//! `none`, and no public key is ever mistaken for a shared secret. RS256, ES256 and EdDSA are accepted; keys
+//! of other kinds are skipped. Every fault of a token gets the same refusal. Keys are given as text: fetching
+//! and refreshing them is not decided here. `docs/decisions/013-tokens.md` says why no library for tokens does this.
 
 use std::time::Duration;
 
@@ -15,13 +14,13 @@ use serde_json::Value;
 
 use super::{EndUsers, Grant, Namespaces, Right, Rights};
 
-/// A word of a claim may carry it, so that scopes of several programs live side by side.
+/// An optional prefix of the words in a claim, so that scopes of several programs can coexist.
 const SCOPE_PREFIX: &str = "bosun:";
 
-/// An identity provider whose tokens are taken, and what they are worth here.
+/// An identity provider whose tokens are accepted, and what they grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
-    /// How journals call whoever comes with such a token, before the name of the user.
+    /// The key id that journals record for callers with such a token, before the name of the user.
     pub id: String,
     /// `iss` must be this.
     pub issuer: String,
@@ -32,20 +31,20 @@ pub struct Issuer {
     /// The claims that list namespaces and rights: a name, or a JSON pointer if it begins with `/`.
     pub namespaces_claim: Option<String>,
     pub rights_claim: Option<String>,
-    /// What a token has that does not say otherwise.
+    /// The defaults of a token without these claims.
     pub namespaces: Namespaces,
     pub rights: Rights,
-    /// How much the clocks of the two machines may differ.
+    /// The tolerated clock skew.
     pub leeway: Duration,
     pub keys: Jwks,
 }
 
-/// Why a token is not taken. Its sender is not told.
+/// Why a token is rejected. The sender is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TokenError {
     #[error("the token is not a JWT")]
     Malformed,
-    #[error("the token's algorithm is not taken")]
+    #[error("the token's algorithm is not accepted")]
     Algorithm,
     /// Its provider may have new keys.
     #[error("the token is signed with a key that is not known")]
@@ -54,14 +53,14 @@ pub(super) enum TokenError {
     Signature,
     #[error("the token is of another issuer")]
     Issuer,
-    #[error("the token is for somebody else")]
+    #[error("the token is for another audience")]
     Audience,
-    #[error("the token is over")]
+    #[error("the token has expired")]
     Expired,
     #[error("the token is not valid yet")]
     Early,
-    #[error("the token does not say whose it is")]
-    Nobody,
+    #[error("the token names no user")]
+    NoUser,
 }
 
 impl Issuer {
@@ -81,7 +80,7 @@ impl Issuer {
     fn verify_signature(&self, header: &Value, signed: &str, signature: &[u8]) -> Result<(), TokenError> {
         let text = |name: &str| header.get(name).and_then(Value::as_str);
         let algorithm = text("alg").and_then(Algorithm::parse).ok_or(TokenError::Algorithm)?;
-        // What must be understood is not (RFC 7515, 4.1.11); and a token of another kind is no access token.
+        // A critical header is not understood (RFC 7515, 4.1.11), and a token of another type is no access token.
         let is_token = text("typ").is_none_or(|kind| {
             ["jwt", "at+jwt", "application/at+jwt"].iter().any(|known| kind.eq_ignore_ascii_case(known))
         });
@@ -120,10 +119,10 @@ impl Issuer {
                 }
             }
         }
-        let user = claim(claims, &self.user_claim).and_then(Value::as_str).ok_or(TokenError::Nobody)?;
+        let user = claim(claims, &self.user_claim).and_then(Value::as_str).ok_or(TokenError::NoUser)?;
         let actor = Actor::of_key(&self.id).and_then(|actor| actor.acting_for(user));
         Ok(Grant {
-            actor: actor.map_err(|_| TokenError::Nobody)?,
+            actor: actor.map_err(|_| TokenError::NoUser)?,
             namespaces: self.namespaces_of(claims),
             rights: self.rights_of(claims),
             may_act_for: EndUsers::Listed(Vec::new()),
@@ -138,7 +137,7 @@ impl Issuer {
         if words(Some(listed), true).any(|word| word == "*") {
             return Namespaces::All;
         }
-        // What cannot be a namespace grants none.
+        // A word that is no valid namespace grants none.
         Namespaces::Listed(words(Some(listed), true).filter_map(|word| word.parse().ok()).collect())
     }
 
@@ -146,7 +145,7 @@ impl Issuer {
         let Some(listed) = self.rights_claim.as_deref().and_then(|name| claim(claims, name)) else {
             return self.rights;
         };
-        // Scopes of other programs are none of ours.
+        // Scopes of other programs are ignored.
         let named = |word: &str| {
             let word = word.strip_prefix(SCOPE_PREFIX).unwrap_or(word);
             Right::ALL.iter().copied().find(|right| right.as_str() == word)
@@ -182,7 +181,7 @@ fn bytes(part: &str) -> Result<Vec<u8>, TokenError> {
     BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)
 }
 
-/// A part that is an object; one in which a name stands twice means two things, and is none.
+/// A part that must be an object. One with a duplicate key is ambiguous, and is rejected.
 fn object(part: &str) -> Result<Value, TokenError> {
     let text = String::from_utf8(bytes(part)?).map_err(|_| TokenError::Malformed)?;
     let value = json::parse(&text, json::JsonLimits::BODY).map_err(|_| TokenError::Malformed)?;
@@ -241,10 +240,10 @@ pub enum JwksError {
 }
 
 impl Jwks {
-    /// Reads a key set. Keys of other kinds, or for other uses, are passed over.
+    /// Reads a key set. Keys of other kinds, or for other uses, are skipped.
     ///
     /// # Errors
-    /// If it is none, or has no key that can verify anything.
+    /// If it is no key set, or has no key that can verify anything.
     pub fn parse(text: &str) -> Result<Self, JwksError> {
         let document = json::parse(text, json::JsonLimits::BODY).map_err(JwksError::NotJson)?;
         let listed = document.get("keys").and_then(Value::as_array).ok_or(JwksError::NoList)?;
@@ -252,7 +251,7 @@ impl Jwks {
         if keys.is_empty() { Err(JwksError::NoKey) } else { Ok(Self(keys)) }
     }
 
-    /// The keys that may have made a signature. A token that names none may be of any key.
+    /// The keys that may have made a signature. A token without a `kid` may be signed by any of them.
     fn find<'a>(&'a self, id: Option<&'a str>, algorithm: Algorithm) -> impl Iterator<Item = &'a Jwk> {
         self.0.iter().filter(move |key| key.algorithm() == algorithm && (id.is_none() || key.id.as_deref() == id))
     }

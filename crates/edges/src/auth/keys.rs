@@ -2,7 +2,7 @@
 //!
 //! A secret has 256 random bits, so a fast hash of it is as safe as a slow one: there is nothing to
 //! guess. A key is looked up by its digest or its public half and then compared in constant time, so
-//! how long a refusal takes says nothing about how much of a secret was right.
+//! the time that a refusal takes reveals nothing about how much of a secret was right.
 
 use std::{collections::HashMap, fmt};
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_revoked_or_over_is_as_good_as_none() {
+    fn a_revoked_or_expired_key_is_as_good_as_none() {
         let mut revoked = key("a", "sk-a");
         revoked.revoked = true;
         let (mut over, mut lasting) = (key("b", "sk-b"), key("c", "sk-c"));

@@ -47,6 +47,8 @@ rights! {
     Run "run",
     /// Deliver the results of outside tools.
     Deliver "deliver",
+    /// Approve and reject calls that wait for it.
+    Approve "approve",
     /// Change and delete what others rely on: resources, conversations, finished queries.
     Manage "manage",
     /// See who did what, and how much was used.
@@ -110,7 +112,7 @@ impl Namespaces {
         }
     }
 
-    /// The one that is meant by a request that names none.
+    /// The default of requests that name none.
     #[must_use]
     pub fn own(&self) -> Namespace {
         match self {
@@ -147,7 +149,7 @@ pub struct Grant {
     pub namespaces: Namespaces,
     pub rights: Rights,
     pub may_act_for: EndUsers,
-    /// Not from this moment on.
+    /// The moment from which the grant is no longer valid.
     pub expires: Option<Timestamp>,
 }
 

@@ -1,8 +1,8 @@
 //! Refused requests in the audit log, rate-limited.
 //!
-//! A key that is refused, and all callers without a key together, leave at most [`RECORDED`] records a minute; what
-//! is more is counted, and the count is on record with the first refusal after that minute. So an attempt to find a
-//! key is seen, and does not fill the log.
+//! A key that is refused, and all callers without a key together, leave at most [`RECORDED`] records a minute.
+//! Further refusals are counted, and the count is recorded with the first refusal after that minute. So an attempt to
+//! guess a key is visible, and does not flood the log.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Callers that are distinguished within a window; further ones are counted together.
 const CALLERS: usize = 1_024;
 
-/// Who was refused lately, and how often.
+/// Recent refusals, counted by caller.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     /// By the name of the caller; `None` is all unauthenticated callers.
@@ -43,7 +43,7 @@ impl RefusalWindow {
         now >= self.began.after(WINDOW) || now < self.began
     }
 
-    /// What was not on record of it.
+    /// The record of the refusals that were only counted.
     fn to_record(&self, now: Timestamp) -> Option<AuditRecord> {
         let suppressed = self.count.checked_sub(RECORDED).filter(|suppressed| *suppressed > 0)?;
         let detail = format!("{suppressed} further refusals within a minute");
@@ -52,7 +52,7 @@ impl RefusalWindow {
 }
 
 impl Refusals {
-    /// What is to be on record now that this caller was refused.
+    /// The records to write now that this caller was refused.
     pub(crate) fn note(&self, now: Timestamp, actor: Option<&Actor>, code: Code, route: String) -> Vec<AuditRecord> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let mut records = Vec::new();
@@ -62,8 +62,8 @@ impl Refusals {
             !is_over
         });
         let name = actor.map(Actor::name);
-        let is_told_apart = windows.contains_key(&name) || windows.len() < CALLERS;
-        let (name, counted) = if is_told_apart { (name, actor) } else { (None, None) };
+        let is_distinguished = windows.contains_key(&name) || windows.len() < CALLERS;
+        let (name, counted) = if is_distinguished { (name, actor) } else { (None, None) };
         let window =
             windows.entry(name).or_insert_with(|| RefusalWindow { actor: counted.cloned(), began: now, count: 0 });
         window.count += 1;

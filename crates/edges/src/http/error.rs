@@ -1,23 +1,19 @@
-//! Errors as HTTP answers.
+//! Refusals: why a request was not done, without the shape of any protocol.
 //!
 //! [`Code`] is the whole vocabulary: a code has one status, and `docs/errors.md` a heading for it.
 //! Errors of the engine get their code in one exhaustive match, so that a new one does not compile
-//! until it has a code. Clients read what they can act on; the cause goes to the log, in one place.
+//! until it has a code. Clients read what they can act on; the cause goes to the log, in one place. Each edge writes
+//! the body in its own shape.
 
 use std::sync::Arc;
 
 use axum::{
-    Json,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use bosun_core::{
-    audit::hide_in_urls,
-    ceiling::FAULTS_LISTED,
-    content::BadContent,
-    journal::JournalFault,
-    json::JsonError,
-    schema::path::{self, PathStep},
+    audit::hide_in_urls, ceiling::FAULTS_LISTED, content::BadContent, journal::JournalFault, json::JsonError,
+    schema::Violation,
 };
 use bosun_engine::{
     EngineError, StoreError, UploadError,
@@ -90,6 +86,7 @@ codes! {
     InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
     TooManyResults = UNPROCESSABLE_ENTITY "too_many_results",
     InvalidToolArguments = UNPROCESSABLE_ENTITY "invalid_tool_arguments",
+    InvalidDecision = UNPROCESSABLE_ENTITY "invalid_decision",
     InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
     MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
@@ -124,9 +121,14 @@ codes! {
     AlreadyResolved = CONFLICT "already_resolved",
     AmbiguousCall = CONFLICT "ambiguous_call",
     CallNotWaiting = CONFLICT "call_not_waiting",
+    ApprovalNotOpen = CONFLICT "approval_not_open",
+    AlreadyDecided = CONFLICT "already_decided",
+    ArgumentsChanged = CONFLICT "arguments_changed",
+    LeaseLost = CONFLICT "lease_lost",
     QueryDeleted = GONE "query_deleted",
     CallExpired = GONE "call_expired",
     CallCancelled = GONE "call_cancelled",
+    ApprovalExpired = GONE "approval_expired",
     HoldExpired = GONE "hold_expired",
     TooManyUploads = TOO_MANY_REQUESTS "too_many_uploads",
     // The server cannot do it.
@@ -143,17 +145,17 @@ codes! {
 #[derive(Debug)]
 pub(crate) struct ApiError {
     pub(crate) code: Code,
-    message: String,
-    details: Vec<Value>,
+    pub(crate) message: String,
+    pub(crate) details: Vec<Value>,
     /// Faults that are not in the details.
-    omitted: usize,
-    detail: ErrorDetail,
+    pub(crate) omitted: usize,
+    pub(crate) detail: ErrorDetail,
     cause: Option<Arc<EngineError>>,
 }
 
 /// How ARK says it, in the field `detail`.
 #[derive(Debug)]
-enum ErrorDetail {
+pub(crate) enum ErrorDetail {
     /// In the same words.
     Message,
     /// The body could be read and is not what the route takes: what is wrong with it, and what was sent, where that
@@ -163,11 +165,15 @@ enum ErrorDetail {
     Own(Box<Value>),
 }
 
-/// What the engine said; rides in the response's extensions to the layer that logs it.
+/// The error of the engine; carried in the response's extensions to the layer that logs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause(pub(crate) Arc<EngineError>);
 
-/// That a request was refused for want of a key or a right; rides in the response's extensions to the audit log.
+/// A refusal whose body is not written yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal(pub(crate) Arc<ApiError>);
+
+/// That a request was refused for lack of a key or a right; carried in the response's extensions to the audit log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessRefused(pub(crate) Code);
 
@@ -243,11 +249,16 @@ impl From<EngineError> for ApiError {
                 format!("another query of conversation '{}' is still open; wait for its end", clip(id)),
             ),
             EngineError::InvalidArguments { tool, violations } => {
-                let details = violations.iter().map(|violation| {
-                    json!({"path": violation.path, "code": violation.keyword, "message": violation.message})
-                });
                 let message = format!("the input does not fit tool `{}`", clip(tool));
-                return Self::new(Code::InvalidToolArguments, message).with_details(details.collect());
+                return Self::new(Code::InvalidToolArguments, message).with_details(listed_violations(violations));
+            }
+            EngineError::InvalidEdit { tool, violations } => {
+                let message = format!("the changed arguments do not fit tool `{}`; the call still waits", clip(tool));
+                return Self::new(Code::InvalidToolArguments, message).with_details(listed_violations(violations));
+            }
+            EngineError::InvalidValues { violations } => {
+                let message = "the values do not fit the parameters that were asked for; the call still waits";
+                return Self::new(Code::InvalidToolResult, message).with_details(listed_violations(violations));
             }
             EngineError::InputTemplate(_) => (Code::InvalidTemplate, error.to_string()),
             EngineError::MissingParameters(_) | EngineError::UnresolvedParameters { .. } => {
@@ -266,12 +277,15 @@ impl From<EngineError> for ApiError {
             EngineError::Approve(ApproveError::NotWithheld { .. }) => (Code::NotWithheld, error.to_string()),
             EngineError::Approve(ApproveError::NotSaved(_)) => (Code::StoreUnavailable, error.to_string()),
             EngineError::CallNotFound(_) => (Code::CallNotFound, error.to_string()),
+            EngineError::LeaseLost(_) => (Code::LeaseLost, error.to_string()),
             EngineError::NoResult(call) => (
                 Code::ResultNotFound,
                 format!("call `{call}` has no content: it is still open, or it failed without any"),
             ),
             EngineError::MayNotShorten(_) => (Code::RightMissing, error.to_string()),
             EngineError::TooManyUploads(_) => (Code::TooManyUploads, error.to_string()),
+            EngineError::NothingToApprove(_) => (Code::ApprovalNotOpen, error.to_string()),
+            EngineError::SeveralToApprove(_) => (Code::AmbiguousCall, error.to_string()),
             EngineError::NotHeld(_) => (Code::QueryNotHeld, error.to_string()),
             EngineError::HoldExpired(_) => (Code::HoldExpired, error.to_string()),
             EngineError::Overloaded(_) => (Code::Overloaded, error.to_string()),
@@ -308,6 +322,12 @@ impl From<EngineError> for ApiError {
             cause: Some(Arc::new(error)),
         }
     }
+}
+
+/// Violations as the details of an error.
+fn listed_violations(violations: &[Violation]) -> Vec<Value> {
+    let detail = |violation: &Violation| json!({"path": violation.path, "code": violation.keyword, "message": violation.message});
+    violations.iter().map(detail).collect()
 }
 
 /// ARK's sentences about resources.
@@ -347,7 +367,7 @@ fn of_resource(error: &ResourceError) -> ApiError {
             ApiError::new(Code::ManagedByServer, message)
         }
         ResourceError::Invalid { faults, omitted, .. } => {
-            // Where one thing is wrong and nothing else, its own code says it.
+            // If all faults have the same code, that is the code of the error.
             let all_are = |code: &Code| faults.iter().all(|fault| fault.code == code.as_str());
             let own = [Code::UnsupportedField, Code::SecretNotAllowed, Code::AddressNotAllowed];
             let code = own.into_iter().find(all_are).unwrap_or(Code::InvalidResource);
@@ -409,56 +429,29 @@ pub(crate) fn call_not_found(id: &str) -> ApiError {
     ApiError::new(Code::CallNotFound, format!("call `{}` is not a call of this query", clip(id)))
 }
 
-/// A text that is none.
+/// A text that is not UTF-8.
 pub(crate) fn not_utf8(at: u64) -> ApiError {
     ApiError::new(Code::InvalidToolResult, format!("the text is not UTF-8 from byte {at} on; the call still waits"))
 }
 
-/// An error repeats what was sent, but not a megabyte of it and nothing that a terminal would obey.
+/// Clips what an error repeats of a request: no megabytes, and no control characters that a terminal would obey.
 pub(crate) fn clip(text: &str) -> String {
     text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// The faults of a body as ARK's API lists them, which is FastAPI's form, each with the value at its path.
-fn validation(code: Code, message: &str, faults: &[Value], mut sent: Option<&mut Echo>) -> Value {
-    let whole = [json!({"code": code.as_str(), "message": message})];
-    // What is wrong with all of the body has no place in it.
-    let faults = if faults.iter().any(|fault| fault["path"].is_string()) { faults } else { &whole };
-    let listed = faults.iter().map(|fault| {
-        let path: Vec<Value> = path::steps(fault["path"].as_str().unwrap_or_default()).into_iter().map(loc).collect();
-        let input = sent.as_mut().map(|sent| sent.part(&path));
-        let loc: Vec<Value> = std::iter::once("body".into()).chain(path).collect();
-        json!({"type": fault["code"], "loc": loc, "msg": fault["message"], "input": input})
-    });
-    listed.collect()
-}
-
-fn loc(step: PathStep) -> Value {
-    match step {
-        PathStep::Key(key) => key.into(),
-        PathStep::Index(index) => index.into(),
+impl ApiError {
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
-}
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        let Self { code, message, details, omitted, detail, cause } = self;
-        let mut body = json!({ "detail": message, "error": { "code": code.as_str(), "message": message } });
-        match detail {
-            ErrorDetail::Message => {}
-            ErrorDetail::Faults(mut sent) => {
-                body["detail"] = validation(code, &message, &details, sent.as_deref_mut());
-                body["body"] = sent.map_or(Value::Null, |sent| sent.into_body());
-            }
-            ErrorDetail::Own(words) => body["detail"] = *words,
-        }
-        if !details.is_empty() {
-            body["error"]["details"] = Value::Array(details);
-        }
-        if omitted > 0 {
-            body["error"]["omitted"] = omitted.into();
-        }
-        let mut response = (code.status(), Json(body)).into_response();
+    pub(crate) fn details(&self) -> &[Value] {
+        &self.details
+    }
+
+    /// The response without a body: the status, the headers, and what the middleware logs and records.
+    pub(crate) fn to_unrendered_response(&self) -> Response {
+        let code = self.code;
+        let mut response = code.status().into_response();
         if matches!(code.status(), StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
@@ -466,12 +459,22 @@ impl IntoResponse for ApiError {
             // Not `Basic`, although it is accepted: a browser would ask for a password, and send it ever after.
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(cause) = cause {
-            response.extensions_mut().insert(Cause(cause));
+        if let Some(cause) = &self.cause {
+            response.extensions_mut().insert(Cause(Arc::clone(cause)));
         }
         if matches!(code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             response.extensions_mut().insert(AccessRefused(code));
         }
+        response
+    }
+}
+
+/// A refusal has no shape of its own: it is carried in the response's extensions, and the middleware
+/// [renders](super::render) it in the shape of the edge that the request is for.
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.to_unrendered_response();
+        response.extensions_mut().insert(Refusal(Arc::new(self)));
         response
     }
 }
@@ -504,26 +507,8 @@ mod tests {
         assert_eq!(headings("Failed calls"), outcome_code::ALL);
     }
 
-    #[track_caller]
-    fn check_place(path: &str, expect: Value) {
-        let fault = json!({"path": path, "code": "missing", "message": "is missing"});
-        let listed = json!([{"type": "missing", "loc": expect, "msg": "is missing", "input": null}]);
-        assert_eq!(validation(Code::InvalidRequest, "", &[fault], None), listed);
-    }
-
     #[test]
-    fn faults_of_a_body_have_their_places_as_ark_writes_them() {
-        check_place("input", json!(["body", "input"]));
-        check_place("spec.tools[12].parameters.type", json!(["body", "spec", "tools", 12, "parameters", "type"]));
-        check_place("labels[\"a.b\"]", json!(["body", "labels", "a.b"]));
-        check_place("", json!(["body"]));
-        let whole = json!([{"type": "invalid_request", "loc": ["body"], "msg": "must be an object", "input": [1]}]);
-        let mut sent = Echo::new(&json!([1]));
-        assert_eq!(validation(Code::InvalidRequest, "must be an object", &[], Some(&mut sent)), whole);
-    }
-
-    #[test]
-    fn no_code_stands_for_two_things() {
+    fn every_code_is_unique() {
         let codes: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes.len(), Code::ALL.len());
     }

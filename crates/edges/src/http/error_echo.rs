@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_hidden_wherever_they_stand() {
+    fn keys_are_hidden_wherever_they_are() {
         let key = "k-9";
         check(json!({"apiKey": key}), json!({"apiKey": HIDDEN}));
         check(json!({"api_key": [key, {"value": key}]}), json!({"api_key": [HIDDEN, {"value": HIDDEN}]}));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_what_stands_at_a_place_or_what_encloses_it() {
+    fn a_part_is_the_value_at_a_path_or_the_one_that_encloses_it() {
         let mut echo = Echo::new(&json!({"tools": [{"name": "a"}, 5]}));
         assert_eq!(echo.part(&[json!("tools"), json!(1)]), json!(5));
         assert_eq!(echo.part(&[json!("tools"), json!(0), json!("type")]), json!({"name": "a"}));

@@ -80,7 +80,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        require_json(request.headers())?;
+        require_json(request.headers(), JSON)?;
         let sent = read(request).await?;
         Ok(Self { value: parse(&sent)?, sent })
     }
@@ -90,7 +90,7 @@ impl<S: Send + Sync> FromRequest<S> for OptionalJson {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let typed = require_json(request.headers());
+        let typed = require_json(request.headers(), JSON);
         let body = read(request).await?;
         if body.is_empty() {
             return Ok(Self(None));
@@ -100,11 +100,21 @@ impl<S: Send + Sync> FromRequest<S> for OptionalJson {
     }
 }
 
-fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+/// The media types of A2A over HTTP: JSON, under its own name too.
+pub(crate) const A2A_JSON: &[&str] = &["application/json", "application/a2a+json"];
+const JSON: &[&str] = &["application/json"];
+
+/// Reads the body of a request that must have one of these media types.
+pub(crate) async fn read_json(request: Request, media_types: &[&str]) -> Result<Value, ApiError> {
+    require_json(request.headers(), media_types)?;
+    parse(&read(request).await?)
+}
+
+fn require_json(headers: &HeaderMap, media_types: &[&str]) -> Result<(), ApiError> {
     let refuse = |message: &str| Err(ApiError::new(Code::UnsupportedMediaType, message));
     require_uncompressed(headers)?;
     let (essence, parameters) = headers.get(header::CONTENT_TYPE).map(media_type).unwrap_or_default();
-    if essence.eq_ignore_ascii_case("application/json") {
+    if media_types.iter().any(|known| essence.eq_ignore_ascii_case(known)) {
         return if is_utf8(parameters) {
             Ok(())
         } else {
@@ -152,7 +162,7 @@ async fn read(request: Request) -> Result<Bytes, ApiError> {
     match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_length_limit(&error) => Err(too_large()),
-        Ok(Err(_)) => Err(ApiError::new(Code::InvalidJson, "the body broke off")),
+        Ok(Err(_)) => Err(ApiError::new(Code::InvalidJson, "the body ended early")),
         Err(_) => Err(ApiError::new(Code::RequestTimeout, format!("the body did not arrive within {BODY_TIMEOUT:?}"))),
     }
 }

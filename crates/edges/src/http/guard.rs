@@ -101,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_host_is_taken_or_refused() {
+    fn every_spelling_of_a_host_is_accepted_or_refused() {
         const REFUSED: Option<Code> = Some(Code::HostNotAllowed);
-        // The host, whether an open server takes it, and one with keys and a name.
+        // The host, the verdict of an open server, and that of a server with keys and a name.
         for (host, by_open, by_guarded) in [
             ("localhost", None, None),
             ("LOCALHOST:8080", None, None),

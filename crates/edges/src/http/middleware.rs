@@ -20,6 +20,7 @@ use super::{
     error::{AccessRefused, ApiError, Code},
     guard::Hosts,
     observe::{self, Observer},
+    render,
 };
 use crate::{AppState, auth::gate::RefusedActor};
 
@@ -37,18 +38,19 @@ pub(crate) fn wrap(router: Router, app: AppState) -> Router {
     let state = Middleware { app, hosts, observer };
     router
         .method_not_allowed_fallback(async || {
-            ApiError::new(Code::MethodNotAllowed, "this route does not take this method")
+            ApiError::new(Code::MethodNotAllowed, "this route does not allow this method")
         })
         .layer(middleware::from_fn_with_state(Arc::new(state), handle))
 }
 
 async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request, next: Next) -> Response {
     let seen = middleware.observer.see(&mut request);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let answer = async {
         let answered = AssertUnwindSafe(middleware.answer(request, next)).catch_unwind().await;
         let response = answered.unwrap_or_else(observe::panicked);
         observe::log_cause(&response);
-        response
+        render::finish(&method, &path, response)
     };
     let mut response = answer.instrument(seen.span.clone()).await;
     if let Some(AccessRefused(code)) = response.extensions().get::<AccessRefused>() {

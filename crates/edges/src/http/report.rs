@@ -1,4 +1,4 @@
-//! What reading a request found out: the error that lists its faults, or the warnings.
+//! The report of reading a request: the error that lists its faults, or its warnings.
 //!
 //! A [`RequestReport`] is a [`Report`] and what is of HTTP about it: the error code that an ordinary fault makes,
 //! and the warnings of earlier steps.
@@ -51,7 +51,7 @@ impl RequestReport {
     }
 
     /// The warnings, if there is no fault; else the error that lists all faults. If they are of several
-    /// classes, those that no better spelling would cure give it its code.
+    /// classes, the one that no corrected value would fix gives it its code.
     pub(crate) fn conclude(self) -> Result<Vec<String>, ApiError> {
         self.check()?;
         let mut warnings = Warnings::from(self.warnings);

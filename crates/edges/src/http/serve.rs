@@ -40,7 +40,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-use super::error::{ApiError, Code};
+use super::{
+    error::{ApiError, Code},
+    render,
+};
 
 /// A client may take this long to send its headers, also between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -212,9 +215,11 @@ async fn reject_connection(stream: TcpStream, cut: CancellationToken, _permit: O
     let sending = Arc::new(AtomicBool::new(false));
     let tracked = Arc::clone(&sending);
     let service = service_fn(move |request: Request<Incoming>| {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         drop(track(request.into_body(), &tracked));
         let message = "the server has reached its connection limit; try again later";
-        std::future::ready(Ok::<_, Infallible>(ApiError::new(Code::Overloaded, message).into_response()))
+        let refusal = ApiError::new(Code::Overloaded, message).into_response();
+        std::future::ready(Ok::<_, Infallible>(render::finish(&method, &path, refusal)))
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

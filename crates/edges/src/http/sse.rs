@@ -43,7 +43,7 @@ pub(crate) struct SseMessage {
 pub(crate) fn write(messages: &[SseMessage]) -> Bytes {
     let mut text = Vec::with_capacity(256);
     for SseMessage { id, event, data } in messages {
-        // Nothing can fail: a vector takes all, and data has only keys of text.
+        // Writing to a vector cannot fail, and the keys of the data are texts.
         let _ = write!(text, "event: {event}\ndata: {data}\n");
         if let Some(id) = id {
             let _ = writeln!(text, "id: {id}");
@@ -51,6 +51,12 @@ pub(crate) fn write(messages: &[SseMessage]) -> Bytes {
         text.push(b'\n');
     }
     Bytes::from(text)
+}
+
+/// An event without a name, which is all that some protocols have.
+pub(crate) fn write_data(id: Option<&str>, data: &serde_json::Value) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    Bytes::from(format!("{id}data: {data}\n\n"))
 }
 
 /// The response that sends `events` until they end.

@@ -1,4 +1,4 @@
-//! Things a client should know although its request was done.
+//! Warnings about requests that were done.
 //!
 //! They go into the `warnings` of the body and, since not every client reads those, into `Warning`
 //! headers in the form that Kubernetes uses: `299 - "text"`.

@@ -25,7 +25,7 @@ fn with(name: &str, fields: &Value) -> Value {
     body
 }
 
-/// The names of everything that a stream of the query tells with an id.
+/// The names of the events with an id in the query's stream.
 async fn events(world: &TestServer, name: &str) -> Vec<String> {
     let told = Events::of(world, name, None).await.rest().await;
     told.into_iter().filter(|event| event.id.is_some()).map(|event| event.event).collect()
@@ -99,7 +99,7 @@ async fn a_parameter_without_a_source_is_reported_with_its_path() {
     let faults = json!([[places[0], "wrong_type"], [places[1], "missing"], [places[2], "wrong_type"]]);
     check(part, "invalid_request", faults).await;
     check(from("configMapKeyRef"), "missing_parameters", json!([])).await;
-    assert_eq!(world.get("/v1/queries").await.ok()["count"], 0, "none of them was taken on");
+    assert_eq!(world.get("/v1/queries").await.ok()["count"], 0, "none of them was accepted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +289,7 @@ async fn a_query_is_cancelled_by_putting_cancel() {
 
 /// `zod-to-json-schema` writes every tuple so, without saying which draft it follows.
 #[tokio::test(start_paused = true)]
-async fn a_tool_with_a_tuple_or_boolean_bounds_of_older_drafts_is_taken_and_its_arguments_are_checked() {
+async fn a_tool_with_a_tuple_or_boolean_bounds_of_older_drafts_is_accepted_and_its_arguments_are_checked() {
     let wrong = json!({"at": ["north", 1], "size": 0});
     let right = json!({"at": [1.5, "north"], "size": 1});
     let turns =

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     AppState,
+    a2a::routes::{AGENT, ROOT},
     ark::routes::{RESOURCES, RouteEntry, SERVER},
     auth::{
         Access, EndUsers, Grant, Namespaces, Policy, Right, Rights,
@@ -89,7 +90,7 @@ async fn ask(world: &TestServer, method: &str, path: &str, authorization: Option
     }
     let response = world.router.clone().oneshot(request.body(Body::from("{}")).unwrap()).await.unwrap();
     let (parts, body) = response.into_parts();
-    // A stream is let go: that it was opened is all there is to know.
+    // A stream is dropped: that it was opened is all there is to check.
     let is_json = parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
     let body = if is_json { to_bytes(body, usize::MAX).await.unwrap() } else { Bytes::new() };
     HttpReply { status: parts.status, headers: parts.headers, body: serde_json::from_slice(&body).unwrap_or_default() }
@@ -148,7 +149,7 @@ fn paths(route: &RouteEntry) -> Vec<String> {
     let path = filled_in(route.path);
     match route.needs {
         Needs::Here(_) => vec![format!("/v1{path}"), format!("/v1/namespaces/default{path}")],
-        Needs::Nothing | Needs::AnyCaller | Needs::Everywhere(_) => vec![path],
+        Needs::Nothing | Needs::AnyCaller | Needs::Reach | Needs::Everywhere(_) => vec![path],
     }
 }
 
@@ -185,7 +186,8 @@ async fn every_route_of_a_namespace_keeps_to_it_and_to_its_right() {
             }
         }
         // Without a name, the request is for the key's own namespace, where there is no such query.
-        if path.starts_with("/queries/q") && !path.ends_with("tool-result") {
+        let reads_its_body_first = path.ends_with("tool-result") || path.ends_with("approval");
+        if path.starts_with("/queries/q") && !reads_its_body_first {
             for id in ["other", "both"] {
                 let answer = ask_with(&world().await, route, &bare, id).await;
                 assert_eq!(answer.refusal(), (404, "query_not_found"), "{} {bare} with {id}", route.method);
@@ -237,7 +239,7 @@ async fn a_namespace_that_a_key_is_scoped_to_is_there() {
 }
 
 #[tokio::test]
-async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
+async fn what_is_in_no_namespace_is_open_or_for_any_caller_with_a_key() {
     let world = world().await;
     for route in SERVER {
         let answer = ask(&world, route.method, route.path, None).await;
@@ -253,7 +255,7 @@ async fn what_is_in_no_namespace_is_open_or_for_anybody_with_a_key() {
                 assert_eq!(refused.refusal(), (403, "namespace_forbidden"), "{}", route.path);
                 assert!(!is_refusal(&ask_with(&world, route, route.path, "any").await), "{}", route.path);
             }
-            Needs::Here(_) => panic!("{} is in no namespace", route.path),
+            Needs::Here(_) | Needs::Reach => panic!("{} is in no namespace", route.path),
         }
     }
 }
@@ -278,12 +280,15 @@ fn the_page_of_security_says_what_every_route_needs() {
         let needs = match route.needs {
             Needs::Nothing => "nothing".to_owned(),
             Needs::AnyCaller => "a key".to_owned(),
+            Needs::Reach => "the right of the operation".to_owned(),
             Needs::Here(right) => format!("`{}`", right.as_str()),
             Needs::Everywhere(right) => format!("`{}` in all namespaces", right.as_str()),
         };
         format!("| `{} {prefix}{}` | {needs} |\n", route.method.to_uppercase(), route.path)
     };
-    let rows = SERVER.iter().map(|route| row("", route)).chain(RESOURCES.iter().map(|route| row("…", route)));
+    let ark = SERVER.iter().map(|route| row("", route)).chain(RESOURCES.iter().map(|route| row("…", route)));
+    let a2a = ROOT.iter().map(|route| row("", route)).chain(AGENT.iter().map(|route| row("{agent}", route)));
+    let rows = ark.chain(a2a);
     let table =
         format!("<!-- routes -->\n| route | needs |\n|---|---|\n{}<!-- end of routes -->", rows.collect::<String>());
     let page = std::fs::read_to_string(PATH).unwrap();
@@ -327,7 +332,7 @@ async fn whoami_shows_what_a_key_permits() {
     let expires = Timestamp(i64::MAX / 2).to_rfc3339();
     let expected = json!({
         "key": "both", "user": "alice", "namespaces": ["other", "default"],
-        "rights": ["read", "run", "deliver", "manage", "audit"], "expiresAt": expires,
+        "rights": ["read", "run", "deliver", "approve", "manage", "audit"], "expiresAt": expires,
     });
     assert_eq!(answer, expected);
     let open = TestServer::new(calculating()).await.get("/v1/whoami").await.ok();
@@ -480,7 +485,7 @@ async fn a_stream_ends_when_its_key_expires() {
     assert_eq!(before.elapsed().as_secs(), 90);
 }
 
-/// Waits for the query `q`, whose model never answers, as long as anybody may; and says how long that was.
+/// Waits for the query `q`, whose model never answers, for as long as is permitted; returns how long that was.
 async fn wait_for(world: &TestServer, id: &str, user: Option<&str>) -> (u16, String, u64) {
     let (began, authorization) = (tokio::time::Instant::now(), format!("Bearer sk-{id}"));
     let mut headers = vec![("authorization", authorization.as_str())];

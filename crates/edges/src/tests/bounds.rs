@@ -9,7 +9,7 @@ use super::world::{HttpReply, TestServer, calculating, plain, with_calculator};
 
 /// As many bytes as a body may have, less what encloses the list.
 const NEARLY_ALL: usize = 1024 * 1024 - 512;
-/// No answer to a body that is not taken is larger.
+/// No answer to a refused body is larger.
 const SMALL: usize = 256 * 1024;
 
 /// As many as the ceiling of memory permits, spread over the whole body.

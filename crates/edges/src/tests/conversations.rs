@@ -113,7 +113,7 @@ async fn a_window_is_cut_between_queries_and_calls_keep_their_results() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_is_frozen_when_a_query_is_taken_on() {
+async fn what_was_said_before_is_frozen_when_a_query_is_accepted() {
     let script =
         talking().on("Ask me", vec![ScriptedTurn::call("ask_client", &json!({})), ScriptedTurn::say("Thanks.")]);
     let world = TestServer::new(script).await;
@@ -148,7 +148,7 @@ async fn a_query_that_rejects_a_busy_conversation_is_refused() {
     world.post("/v1/queries?wait=true", &waiting).await.ok();
     let refused = world.post("/v1/queries?wait=true", &in_conversation("second", &alone)).await;
     assert_eq!(refused.refusal(), (409, "conversation_busy"));
-    assert_eq!(world.get("/v1/queries/second").await.refusal(), (404, "query_not_found"), "it was not taken on");
+    assert_eq!(world.get("/v1/queries/second").await.refusal(), (404, "query_not_found"), "it was not accepted");
     assert_eq!(world.model.requests().len(), 1, "and no model was asked for it");
     let result = json!({"toolName": "ask_client", "toolResult": "yes"});
     world.post("/v1/queries/waiting/tool-result", &result).await.ok();

@@ -240,7 +240,7 @@ async fn a_batch_is_recorded_whole_and_read_in_the_models_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_apple_in_a_batch_does_not_bounce_the_good_ones() {
+async fn one_bad_result_in_a_batch_does_not_reject_the_good_ones() {
     let (world, ids) = paused_on_three().await;
     world.post(RESULTS, &json!({"toolCallId": ids[0], "toolResult": "1"})).await.ok();
     let batch = json!({"toolResults": [
@@ -317,7 +317,7 @@ async fn the_answer_waits_for_the_agents_next_action_by_default() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_got_wrong_without_harm_is_said() {
+async fn harmless_mistakes_of_a_client_get_a_warning() {
     let (world, id) = paused().await;
     let body = json!({"toolCallId": id, "toolName": "clock", "toolResult": "2108", "colour": "red"});
     let warnings = world.post(RESULTS, &body).await.ok()["warnings"].take();

@@ -30,6 +30,7 @@ async fn every_field_that_is_described_is_read() {
         ("post", "/v1/queries/{name}/continue", json!({})),
         ("post", "/v1/queries/{name}/tool-result", json!({"toolName": "calculator", "toolResult": 1, "wait": false})),
         ("post", "/v1/models/{name}/query", json!({"prompt": "Hi", "wait": false})),
+        ("post", "/v1/namespaces", json!({"name": "new"})),
     ] {
         let schema = body_schema(&document, method, path);
         for field in schema["properties"].as_object().unwrap().keys() {
@@ -55,6 +56,28 @@ async fn every_field_that_is_described_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_namespace_is_read_as_it_is_described() {
+    let world = TestServer::new(calculating()).await;
+    let document = world.get("/openapi.json").await.ok();
+    let schema = Schema::compile(&Arc::new(body_schema(&document, "post", "/v1/namespaces"))).unwrap();
+    for (body, is_read) in [
+        (json!({"name": "one"}), true),
+        (json!({"metadata": {"name": "two"}}), true),
+        (json!({}), false),
+        (json!({"metadata": {}}), false),
+        (json!({"name": "Not.A.Name"}), false),
+        (json!({"name": 5}), false),
+        (json!({"metadata": {"name": "-"}}), false),
+    ] {
+        assert_eq!(schema.validate(&body).is_empty(), is_read, "{body}");
+        let answer = world.post("/v1/namespaces", &body).await;
+        // This server stores nothing: it says so about a body that it has read.
+        let was_read = answer.body["error"]["details"][0]["code"] == "fixed_resources";
+        assert_eq!(was_read, is_read, "{body}: {}", answer.body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_reader_takes_is_valid_by_its_description() {
     let world = TestServer::new(calculating()).await;
     let document = world.get("/openapi.json").await.ok();
@@ -70,6 +93,8 @@ async fn what_a_reader_takes_is_valid_by_its_description() {
         json!({"externalTools": [{"type": "function", "function": {"name": "t", "parameters": {"type": "object"}}}]}),
         json!({"externalTools": [{"name": "t", "timeout": "1m30s"}]}),
         json!({"modelRef": {"name": "default", "namespace": "default"}}),
+        json!({"modelRef": {"name": "default", "namespace": ""}}),
+        json!({"target": {"type": "agent", "name": "math-assistant", "namespace": ""}}),
         json!({"parameters": [{"name": "p", "value": "v"}]}),
         json!({"kind": "Query", "metadata": {"labels": {"a": "b"}, "namespace": "default"}, "spec": spec}),
     ]

@@ -14,6 +14,7 @@ use axum::{
 use bosun_core::Namespace;
 use bosun_engine::{
     Store as _,
+    metrics::MetricsText,
     store::{QueryPage, conversations::WantedConversations},
     testing::{ScriptedModel, ScriptedTurn},
 };
@@ -27,7 +28,7 @@ use super::{
 use crate::{
     ark::routes::{RESOURCES, RouteEntry},
     auth::{
-        Right::{self, Audit, Deliver, Manage, Read, Run},
+        Right::{self, Approve, Audit, Deliver, Manage, Read, Run},
         gate::Needs,
     },
 };
@@ -42,6 +43,7 @@ const KEYS: &[&[Right]] = &[
     &[Read],
     &[Run],
     &[Deliver],
+    &[Approve],
     &[Manage],
     &[Audit],
     &[Run, Deliver],
@@ -49,6 +51,7 @@ const KEYS: &[&[Right]] = &[
     &[Deliver, Manage],
     &[Read, Run],
     &[Read, Deliver],
+    &[Read, Approve],
     &[Read, Manage],
     &[Read, Run, Manage],
 ];
@@ -60,8 +63,10 @@ fn id_of(rights: &[Right]) -> String {
 /// A server with a query in each state that a request can do something to, a conversation and stored resources.
 struct PlantedServer {
     world: TestServer,
-    /// The calls of `done`, `waits` and `held`.
+    /// The calls of `done`, `waits`, `held` and `asks`.
     calls: Vec<(&'static str, String)>,
+    /// A call that a worker has claimed, and its lease.
+    claimed: (String, String),
 }
 
 fn script() -> ScriptedModel {
@@ -80,18 +85,30 @@ async fn stage() -> PlantedServer {
     let world = TestServer::storing(script()).await;
     let mut calls = Vec::new();
     for name in ["done", "waits", "held"] {
+        let cache = (name == "done").then_some(60);
         let body = json!({
             "name": name, "input": "canary-input", "target": {"type": "agent", "name": "math-assistant"},
-            "externalTools": [{"name": "ask_client"}], "memory": "long", "conversationId": format!("talk-{name}"),
+            "externalTools": [{"name": "ask_client", "cache": cache}], "memory": "long", "conversationId": format!("talk-{name}"),
             "ttl": "1h", "metadata": {"annotations": {"note": "canary-note"}}, "canary-note": 1,
         });
         let asked = world.post("/v1/queries?wait=true", &body).await.ok();
         calls.push((name, asked["toolCall"]["id"].as_str().unwrap().to_owned()));
     }
+    let body = json!({
+        "name": "asks", "input": "{\"question\": \"argument\"}", "target": {"type": "tool", "name": "risky"},
+        "ttl": "1h", "metadata": {"annotations": {"note": "canary-note"}}, "canary-note": 1,
+    });
+    let asked = world.post("/v1/queries?wait=true", &body).await.ok();
+    calls.push(("asks", asked["status"]["approvals"][0]["id"].as_str().unwrap().to_owned()));
     let result = json!({"toolName": "ask_client", "toolResult": "canary-result"});
     assert_eq!(world.post("/v1/queries/done/tool-result", &result).await.ok()["state"], "completed");
     let held = json!({"toolName": "ask_client", "toolResult": "canary-result", "continueExecution": false});
     assert_eq!(world.post("/v1/queries/held/tool-result", &held).await.ok()["state"], "held");
+    let served = json!({"name": "served", "input": "{}", "target": {"type": "tool", "name": "ask_client"}});
+    world.post("/v1/queries?wait=true", &served).await.ok();
+    let claimed = world.get("/v1/tool-calls?tools=ask_client").await.ok();
+    let text = |name: &str| claimed["items"][0][name].as_str().expect("a claimed call").to_owned();
+    let claimed = (text("id"), text("lease"));
     for (kind, spec) in [
         ("agents", json!({"prompt": "Be brief."})),
         ("memories", json!({"maxMessages": 5})),
@@ -112,7 +129,7 @@ async fn stage() -> PlantedServer {
         assert!(!answer.body.to_string().contains(SECRET), "{kind}: {}", answer.body);
     }
     let keys = KEYS.iter().map(|rights| key(&id_of(rights), &["default"], rights.iter().copied().collect())).collect();
-    PlantedServer { world: world.guarded(&policy(keys)), calls }
+    PlantedServer { world: world.guarded(&policy(keys)), calls, claimed }
 }
 
 /// A model with keys in all the places where people write them.
@@ -150,7 +167,7 @@ impl SentRequest {
 }
 
 /// What is asked of a route. One without a row of its own is asked with an empty body.
-fn requests(route: &RouteEntry, calls: &[(&'static str, String)]) -> Vec<SentRequest> {
+fn requests(route: &RouteEntry, PlantedServer { calls, claimed, .. }: &PlantedServer) -> Vec<SentRequest> {
     let whole = format!("/v1/namespaces/default{}", route.path);
     let path = whole
         .replace("{group}", "ark.mckinsey.com")
@@ -173,8 +190,19 @@ fn requests(route: &RouteEntry, calls: &[(&'static str, String)]) -> Vec<SentReq
         (_, sub) if sub.starts_with("/conversations") || sub.starts_with("/sessions") => {
             vec![SentRequest::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
+        // A claim is a change, although it is a GET: `tests/it/acts.rs` has it.
+        ("get", "/tool-calls") => vec![SentRequest::json(&format!("{path}?tools=none"), &json!({}))],
+        ("post", "/tool-calls/{id}/heartbeat" | "/tool-calls/{id}/result") => {
+            let (call, lease) = claimed;
+            vec![SentRequest::json(&path.replace("{id}", call), &json!({"lease": lease, "result": "brought"}))]
+        }
         ("post", "/mcp-servers/{name}/approve") => {
             vec![SentRequest::json(&path.replace("{name}", "stored"), &json!({}))]
+        }
+        ("post", "/a2a-tasks/{name}/approval") => {
+            let task =
+                calls.iter().find(|(name, _)| *name == "asks").map(|(_, call)| call.as_str()).unwrap_or_default();
+            vec![SentRequest::json(&path.replace("{name}", task), &json!({"decision": "approved"}))]
         }
         ("post", _) => one(json!({"name": "new", "spec": {"description": "new"}})),
         ("put", _) => {
@@ -215,6 +243,10 @@ fn of_query(route: &RouteEntry, path: &str, name: &str, call: &str) -> Vec<SentR
                 .flat_map(|view| [&one, &batch].map(|body| SentRequest::json(&format!("{path}{view}"), body)))
                 .collect()
         }
+        ("post", "/queries/{name}/approval") => ["approved", "rejected"]
+            .iter()
+            .map(|decision| SentRequest::json(&path, &json!({"decision": decision})))
+            .collect(),
         ("get", "/queries/{name}") => ["", "?view=rfc", "?view=ark"]
             .iter()
             .map(|view| SentRequest::json(&format!("{path}{view}"), &json!({})))
@@ -229,7 +261,7 @@ fn of_query(route: &RouteEntry, path: &str, name: &str, call: &str) -> Vec<SentR
 /// Everything that a request can change.
 async fn fingerprint(world: &TestServer) -> String {
     let namespace = Namespace::default();
-    let page = QueryPage { limit: 1_000, before: None, status: None };
+    let page = QueryPage { limit: 1_000, before: None, status: None, approvals: false };
     let listed = world.engine.list(&namespace, &page).await.unwrap();
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
@@ -238,7 +270,11 @@ async fn fingerprint(world: &TestServer) -> String {
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
     let server = world.engine.registry().tool_server(&namespace, "stored");
     let usable = server.map(|status| status.tool_count());
-    format!("{queries:?} {} of {} {resources:?} {usable:?}", said.items.len(), said.total)
+    let mut metrics = MetricsText::default();
+    world.engine.write_metrics(&mut metrics).await.unwrap();
+    let metrics = metrics.finish();
+    let cached = metrics.lines().find(|line| line.starts_with("bosun_tool_cache_bytes"));
+    format!("{queries:?} {} of {} {resources:?} {usable:?} {cached:?}", said.items.len(), said.total)
 }
 
 async fn send(world: &TestServer, route: &RouteEntry, asked: &SentRequest, rights: &[Right]) -> (u16, String) {
@@ -265,9 +301,9 @@ async fn a_request_changes_and_shows_no_more_than_the_rights_of_its_key() {
         if route.method != "get" {
             without_effect.insert((route.method, route.path));
         }
-        for number in 0..requests(route, &stage_now.calls).len() {
+        for number in 0..requests(route, &stage_now).len() {
             for rights in KEYS {
-                let asked = requests(route, &stage_now.calls).swap_remove(number);
+                let asked = requests(route, &stage_now).swap_remove(number);
                 let (status, text) = send(&stage_now.world, route, &asked, rights).await;
                 let place = format!("{} {} {} with {rights:?}: {status} {text}", route.method, asked.path, asked.body);
                 let after = fingerprint(&stage_now.world).await;
@@ -310,7 +346,7 @@ async fn a_key_with_read_sees_what_was_planted() {
     }
 }
 
-/// Who delivers sees what to run next, and that is all.
+/// A caller that only delivers sees the calls to run, and nothing else.
 #[tokio::test]
 async fn without_read_an_answer_has_the_state_and_the_calls() {
     let stage = stage().await;

@@ -1,4 +1,4 @@
-//! `/metrics`, read by a parser that forgives nothing.
+//! `/metrics`, read by a strict parser.
 
 use std::collections::{BTreeMap, BTreeSet};
 

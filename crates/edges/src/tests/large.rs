@@ -296,7 +296,7 @@ fn endless() -> Body {
     Body::from_stream(stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone())))
 }
 
-/// A body that must not be taken.
+/// A body that must not be read.
 fn untouchable() -> Body {
     Body::from_stream(stream::poll_fn(|_| -> std::task::Poll<Option<Result<Bytes, std::io::Error>>> {
         panic!("the body was read although no call waits for it")
@@ -348,13 +348,9 @@ async fn a_slow_client_is_not_waited_for_for_ever() {
     assert_eq!(put(&world, &path, TEXT, silent).await.refusal(), (408, "request_timeout"));
     let mut query = with_calculator("slow");
     query["externalTimeout"] = json!("1h");
-    let settings = EngineSettings {
-        limits: bosun_core::QueryLimits {
-            external_timeout: Duration::from_secs(3_600),
-            ..bosun_core::QueryLimits::default()
-        },
-        ..EngineSettings::default()
-    };
+    let limits =
+        bosun_core::QueryLimits { external_timeout: Duration::from_secs(3_600), ..bosun_core::QueryLimits::default() };
+    let settings = EngineSettings { limits, ceilings: limits, ..EngineSettings::default() };
     let world = TestServer::with(calculating(), CallLedger::open(), settings).await;
     let waiting = world.post("/v1/queries?wait=true", &query).await.ok();
     let path = format!("/v1/queries/slow/tool-calls/{}/result", waiting["toolCall"]["id"].as_str().unwrap());

@@ -151,14 +151,14 @@ async fn every_row_is_refused_with_its_status_and_code_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_route_takes_is_said_where_it_takes_something_else() {
+async fn a_method_that_is_not_allowed_gets_the_list_of_those_that_are() {
     let (world, _) = world().await;
     let answer = world.send("DELETE", QUERIES, &[], "").await;
     assert_eq!(answer.header("allow"), Some("GET,HEAD,POST"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn media_types_that_are_taken() {
+async fn media_types_that_are_accepted() {
     let (world, _) = world().await;
     for headers in [
         JSON,
@@ -195,5 +195,5 @@ async fn bodies_that_are_no_text_break_off_are_too_large_or_too_slow() {
     check(QUERIES, Body::from_stream(silent), (408, "request_timeout")).await;
     let full = format!("{{\"toolName\":\"calculator\",\"toolResult\":\"{}\"}}", "x".repeat(1024 * 1024 - 41));
     assert_eq!(full.len(), 1024 * 1024);
-    assert_eq!(world.send("POST", RESULTS, JSON, full).await.status, 200, "the limit itself is taken");
+    assert_eq!(world.send("POST", RESULTS, JSON, full).await.status, 200, "the limit itself is accepted");
 }

@@ -1,10 +1,12 @@
 //! The edge from its public side: requests into the real router, answers out of it.
 
+mod a2a;
 mod agents;
 mod asking;
 mod auditing;
 mod authorization;
 mod bounds;
+mod caching;
 mod conversations;
 mod delivering;
 mod described;

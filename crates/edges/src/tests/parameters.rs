@@ -97,6 +97,7 @@ fn sample(parameter: &Value) -> String {
     match parameter["name"].as_str().unwrap() {
         "wait" => return "1s".to_owned(),
         "from" | "to" | "since" => return "1h".to_owned(),
+        "lease" => return "60s".to_owned(),
         "action" => return "call.delivered".to_owned(),
         _ => {}
     }
@@ -132,7 +133,9 @@ async fn every_parameter_that_is_described_is_taken() {
             }
             let (name, value) = (parameter["name"].as_str().unwrap(), sample(parameter));
             let value = if name == "namespace" { "default".to_owned() } else { value };
-            let answer = world.get(&format!("{address}?{name}={value}")).await;
+            // A worker has to say what it runs.
+            let more = if address.ends_with("/tool-calls") && name != "tools" { "&tools=t" } else { "" };
+            let answer = world.get(&format!("{address}?{name}={value}{more}")).await;
             assert!(answer.refusal().1 != "invalid_parameter", "{address}?{name}={value}: {}", answer.body);
             let warning = answer.header("warning").unwrap_or_default();
             assert!(!warning.contains("unknown parameter"), "{address}?{name}={value}: {warning}");

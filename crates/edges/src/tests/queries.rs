@@ -157,7 +157,7 @@ async fn every_dialect_means_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_may_stand_in_three_places_and_in_none() {
+async fn a_name_may_be_in_three_places_or_absent() {
     let world = TestServer::new(saying()).await;
     let target = json!({"type": "agent", "name": "math-assistant"});
     for (index, body) in [
@@ -178,7 +178,7 @@ async fn a_name_may_stand_in_three_places_and_in_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_may_stand_in_the_metadata() {
+async fn a_namespace_may_be_in_the_metadata() {
     let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     body["metadata"] = json!({"namespace": "other"});
@@ -189,7 +189,7 @@ async fn a_namespace_may_stand_in_the_metadata() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_fields_are_taken_and_said_to_be_unknown() {
+async fn unknown_fields_are_accepted_with_a_warning() {
     let world = TestServer::new(saying()).await;
     let mut body = plain("q");
     body["colour"] = json!("red");
@@ -308,7 +308,7 @@ async fn tools_come_from_where_the_request_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_tool_source_means_ark_and_is_said() {
+async fn an_unknown_tool_source_means_ark_with_a_warning() {
     let (tools, body) = shown(json!({"externalTools": [{"name": "mine"}], "toolSource": "both"})).await;
     assert_eq!(tools.len(), 1);
     assert_eq!(
@@ -321,10 +321,14 @@ async fn an_unknown_tool_source_means_ark_and_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_are_narrowed_and_said() {
+async fn limits_are_narrowed_with_a_warning() {
     let limits = QueryLimits { max_tool_calls: 5, ..QueryLimits::default() };
-    let world =
-        TestServer::with(saying(), CallLedger::open(), EngineSettings { limits, ..EngineSettings::default() }).await;
+    let world = TestServer::with(
+        saying(),
+        CallLedger::open(),
+        EngineSettings { limits, ceilings: limits, ..EngineSettings::default() },
+    )
+    .await;
     let mut body = plain("q");
     body["timeout"] = json!("1h30m");
     body["toolTimeout"] = json!(10);
@@ -377,7 +381,7 @@ async fn unknown_and_foreign_queries_look_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_taken_once() {
+async fn a_name_belongs_to_one_query() {
     let world = TestServer::new(saying()).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     let mut other = plain("q");
@@ -471,8 +475,12 @@ async fn a_query_can_be_deleted_whatever_it_does_and_its_name_used_again() {
 #[tokio::test(start_paused = true)]
 async fn a_query_that_has_ended_is_kept_for_its_time() {
     let limits = QueryLimits { ttl: Duration::from_secs(7_200), ..QueryLimits::default() };
-    let world =
-        TestServer::with(saying(), CallLedger::open(), EngineSettings { limits, ..EngineSettings::default() }).await;
+    let world = TestServer::with(
+        saying(),
+        CallLedger::open(),
+        EngineSettings { limits, ceilings: limits, ..EngineSettings::default() },
+    )
+    .await;
     let mut short = plain("short");
     short["ttl"] = json!("1h");
     world.post("/v1/queries?wait=true", &short).await.ok();
@@ -611,10 +619,30 @@ async fn the_published_n8n_nodes_find_what_they_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_shuts_down_takes_nothing_on_and_says_when_to_come_back() {
+async fn a_server_that_shuts_down_accepts_nothing_and_says_when_to_retry() {
     let world = TestServer::new(saying()).await;
     world.engine.draining().cancel();
     let answer = world.post("/v1/queries", &plain("q")).await;
     assert_eq!(answer.refusal(), (503, "shutting_down"));
     assert_eq!(answer.header("retry-after"), Some("2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubled_slash_in_front_of_a_path_is_one() {
+    let world = TestServer::new(saying()).await;
+    for path in ["//v1/agents", "///v1/agents?namespace=default"] {
+        assert_eq!(world.get(path).await.ok(), world.get("/v1/agents").await.ok(), "{path}");
+    }
+    for path in ["//nothing", "/v1//agents", "//"] {
+        assert_eq!(world.get(path).await.status, if path == "//" { 200 } else { 404 }, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_timeout_is_none() {
+    let world = TestServer::new(saying()).await;
+    let mut body = plain("q");
+    body["timeout"] = json!("");
+    let query = world.post("/v1/queries?wait=true", &body).await.ok();
+    assert_eq!(query["timeout"], "5m0s");
 }

@@ -394,8 +394,8 @@ async fn many_slow_clients_do_not_delay_others() {
     assert!(before.elapsed() < Duration::from_secs(60), "{:?}", before.elapsed());
 }
 
-/// Five that are slow and three that are honest take all places. Others are told so, whatever they send; the honest
-/// ones go on being served; and when the slow ones' time is over, there is room again.
+/// Five slow clients and three honest ones hold all permits. Further clients get a 503, whatever they send; the honest
+/// ones are served all along; and when the slow ones time out, there are permits again.
 #[tokio::test]
 async fn connections_above_the_limit_get_a_503_and_others_are_served() {
     let world = TestServer::new(calculating()).await;
@@ -434,7 +434,7 @@ async fn connections_above_the_limit_get_a_503_and_others_are_served() {
         crowd.push(server.connect().await);
     }
     for connection in &mut crowd {
-        // It may be shut out before it has asked.
+        // It may be disconnected before it has sent its request.
         let _ = connection.write_all(small.as_bytes()).await;
         let answer = read_to_end(connection).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503 "), "{answer}");

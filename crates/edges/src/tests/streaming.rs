@@ -1,4 +1,4 @@
-//! Streams: what goes out, in which order, and how they are taken up again.
+//! Streams: what they send, in which order, and how they are resumed.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -403,7 +403,7 @@ async fn deltas_carry_turn_attempt_and_offset_and_no_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_stream_shows_that_it_lives() {
+async fn an_idle_stream_sends_heartbeats() {
     let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;
@@ -417,7 +417,7 @@ async fn a_silent_stream_shows_that_it_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_shuts_down_asks_its_readers_to_come_back() {
+async fn a_server_that_shuts_down_asks_its_readers_to_reconnect() {
     let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let mut stream = Events::of(&world, "q", None).await;

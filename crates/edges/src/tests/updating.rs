@@ -1,4 +1,4 @@
-//! `PUT …/queries/{name}`: what can be sent about a query that is there.
+//! `PUT …/queries/{name}`: what can be changed of a query, and what cannot.
 
 use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ async fn a_field_may_be_sent_with_the_value_that_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_query_may_use_and_what_is_said_about_it_becomes_what_is_sent() {
+async fn limits_labels_and_annotations_become_what_is_sent() {
     let world = asked().await;
     let mut expect = world.get("/v1/queries/q").await.ok();
     let labels = json!({"team": "red", "tier": "1"});
@@ -82,7 +82,7 @@ async fn what_a_query_may_use_and_what_is_said_about_it_becomes_what_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_more_than_there_is_or_comes_too_late_is_said() {
+async fn limits_that_are_narrowed_or_come_too_late_get_a_warning() {
     let world = asked().await;
     for (body, warning) in [
         (json!({"timeout": "9h"}), "`timeout` of 9h0m0s was narrowed to the limit of 5m0s"),
@@ -108,7 +108,7 @@ async fn what_is_more_than_there_is_or_comes_too_late_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_asked_for_again_behind_the_end_has_nothing_more_also_if_something_was_changed_since() {
+async fn a_stream_resumed_after_the_end_is_empty_even_if_the_query_was_changed_since() {
     let world = asked().await;
     put(&world, &json!({"cancel": true})).await.ok();
     let whole = Events::of(&world, "q", None).await.rest().await;

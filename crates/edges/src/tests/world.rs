@@ -10,7 +10,7 @@ use axum::{
 use bosun_core::{
     Binding, Entry, Namespace, Tool,
     query::AskedLimits,
-    tool::{Annotations, BindingKind, ToolOrigin},
+    tool::{Annotations, BindingKind, Confirm, ToolOrigin},
 };
 use bosun_engine::{
     Agent, Engine, EngineSettings, Registry, Store,
@@ -42,7 +42,7 @@ pub(super) struct TestServer {
     pub(super) clock: Arc<TokioClock>,
 }
 
-/// Takes every manifest as it comes, beside what is in the registry.
+/// Accepts every manifest as it is, in addition to what is in the registry.
 struct Lenient(Registry);
 
 #[async_trait::async_trait]
@@ -110,7 +110,7 @@ impl TestServer {
         Self::of(model, ledger, Arc::<dyn Assemble>::from(registry), settings).await
     }
 
-    /// A world in which clients can store resources; whatever they are, they are taken as they come.
+    /// A world in which clients can store resources; all of them are accepted as they are.
     pub(super) async fn storing(model: ScriptedModel) -> Self {
         let (model, ledger) = (Arc::new(model), Arc::new(CallLedger::open()));
         let mut registry = registry(&model, &ledger);
@@ -141,7 +141,7 @@ impl TestServer {
         Self { engine, router, store, blobs, model, ledger, clock }
     }
 
-    /// The same server with keys: who may do what is the last that was sent.
+    /// The same server with keys, under the policy that was sent last.
     pub(super) fn guarded(mut self, policy: &watch::Sender<Arc<Policy>>) -> Self {
         let access = Access::new(policy.subscribe(), Arc::clone(&self.clock) as _, Arc::default());
         self.router = crate::router(AppState::new(self.engine.clone(), access, Vec::new()));
@@ -235,6 +235,7 @@ pub(super) fn assert_answer(name: &str, body: &Value) {
     settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[uid]");
     settings.add_filter(r"call_[0-9a-z]{26}", "[call]");
     settings.add_filter(r"query-[0-9a-f]{32}", "[name]");
+    settings.add_filter(r"ctx-[0-9a-f]{32}", "[context]");
     settings.add_filter(r"[0-9a-f]{64}", "[hash]");
     settings.set_omit_expression(true);
     settings.set_prepend_module_to_snapshot(false);
@@ -276,6 +277,10 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<CallLedger>) -> Registry {
     describe(&mut registry, &default, ResourceKind::Tool, "database_query", &spec);
     let outside = Tool::new("ask_client", "Asks the client", json!({"type": "object"}), Binding::External);
     registry.add_tool(default.clone(), outside);
+    let binding = Binding::Builtin { name: "risky".into() };
+    let mut risky = Tool::new("risky", "Waits for approval", json!({"type": "object"}), binding);
+    risky.confirm = Some(Confirm::Always);
+    registry.add_tool(default.clone(), risky);
     registry.add_model(
         default.clone(),
         "other",
@@ -341,7 +346,9 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         parameters: Vec::new(),
         output_schema: None,
         model: model.into(),
-        tools: tools.iter().map(|name| AgentTool { name: (*name).into(), description: None, partial: None }).collect(),
+        tools: tools.iter().map(|name| AgentTool { name: (*name).into(), ..AgentTool::default() }).collect(),
+        selected_tools: Vec::new(),
+        confirm: None,
         limits: AskedLimits::default(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::from([("team".to_owned(), "maths".to_owned())]),

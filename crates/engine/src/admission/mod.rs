@@ -109,8 +109,7 @@ impl Admission {
     }
 
     /// A permit for a query whose driver had released its permit and has to continue after a failed write. It may
-    /// exceed
-    /// `max_running`: the outcomes that the driver holds must not be lost.
+    /// exceed `max_running`: the outcomes that the driver holds must not be lost.
     pub(crate) fn enter_again(inner: &Arc<Inner>, key: &QueryKey) -> Permit {
         inner.admission.state().issue(inner, key)
     }

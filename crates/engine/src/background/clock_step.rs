@@ -99,9 +99,9 @@ impl ClockSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    /// Observes these seconds of both clocks, in turn, and checks at which of them the wall clock counts as steady for ten
-    /// seconds.
-    /// seconds.
+
+    /// Observes these seconds of both clocks, in turn, and checks at which of them the wall clock counts as steady for
+    /// ten seconds.
     #[track_caller]
     fn check(readings: &[(i64, u64)], expect: &[bool]) {
         let mut detector = Detector::default();

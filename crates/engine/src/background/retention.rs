@@ -1,7 +1,7 @@
 //! Deletes queries past their retention, and maintains the audit log.
 //!
-//! The store deletes in small batches and this task asks until nothing is left, so that writers are not delayed. It may
-//! be late, which is harmless: nothing is deleted while the wall clock is not steady.
+//! The store deletes in small batches and this task asks until nothing is left, so that writers are not delayed. Being
+//! late is harmless, so nothing is deleted while the wall clock is not steady.
 
 use std::{sync::Arc, time::Duration};
 

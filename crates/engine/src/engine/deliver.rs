@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor,
+    Actor, CallId, Event, Outcome,
     audit::AuditRecord,
     machine::{self, Delivery, DeliveryVerdict},
 };
@@ -15,6 +15,7 @@ use crate::{
     queries::{append::never, state::QueryState},
     store::Removal,
     turns::pending,
+    turns::result_cache::{CallingQuery, ResultKey},
 };
 
 impl Engine {
@@ -35,8 +36,18 @@ impl Engine {
         self.detached(async move |inner| {
             let live = inner.live_queries.entry(&key);
             let mut large = LargeResults::put_aside(&mut deliveries);
+            // Values of parameters are validated without the lock, for the entries up to this one.
+            let mut validated = 0;
             let (mut locked, now, delivered) = loop {
                 let locked = live.lock(&*inner.store).await?;
+                let state = Inner::state_of(&locked, &key)?;
+                if validated != state.head.seq && state.head.parameter_requests().next().is_some() {
+                    let snapshot = state.snapshot();
+                    drop(locked);
+                    inner.check_values(&snapshot, &deliveries).await?;
+                    validated = snapshot.head.seq;
+                    continue;
+                }
                 let (head, now) = (&Inner::state_of(&locked, &key)?.head, inner.clock.now());
                 let posted = if large.is_empty() { std::mem::take(&mut deliveries) } else { deliveries.clone() };
                 let delivered = machine::deliver(head, now, posted, hold, &by);
@@ -50,10 +61,15 @@ impl Engine {
             audit::record_refusals(&*inner.store, head, now, &by, &delivered.refused)?;
             inner.metrics.delivery_refused(delivered.refused.len());
             let changed = !delivered.events.is_empty();
+            let resolved: Vec<_> = delivered.events.iter().filter_map(resolved).collect();
             let position = inner.move_on(&live, &mut locked, now, delivered.events, "deliver.appended")?;
+            let cached = locked.state().map(|state| inner.cache_results(state, resolved)).unwrap_or_default();
             drop(locked);
             let wait = wait.filter(|_| is_news(&delivered.verdicts));
-            let snapshot = inner.answer(&live, position, wait).await?;
+            let snapshot = inner.answer(&live, position, wait).await.inspect_err(|_| {
+                // They may not have been committed, and the client was not told that they were.
+                cached.iter().for_each(|key| inner.result_cache.remove(key));
+            })?;
             if changed {
                 fault::point("deliver.durable");
             }
@@ -70,7 +86,7 @@ impl Engine {
         let clock = Arc::clone(&self.inner.clock);
         self.change(key, wait, "resume.appended", move |QueryState { head, .. }| {
             let events = machine::resume(head, clock.now(), &by);
-            match head.held_until {
+            match head.hold {
                 _ if !events.is_empty() => Ok(events),
                 Some(_) => Err(EngineError::HoldExpired(head.name.clone())),
                 None => Err(EngineError::NotHeld(head.name.clone())),
@@ -116,6 +132,41 @@ impl Engine {
             Ok(deleted.map(|_| ())?)
         })
         .await
+    }
+}
+
+impl Inner {
+    /// Caches delivered results of tools with a cache policy. A query whose toolset is no longer in memory is not worth
+    /// a read of the store: its results are delivered, and not cached.
+    fn cache_results(&self, state: &QueryState, resolved: Vec<(CallId, Arc<Outcome>)>) -> Vec<ResultKey> {
+        let QueryState { head, transcript, .. } = state;
+        if resolved.is_empty() {
+            return Vec::new();
+        }
+        let Some(toolset) = self.toolsets.get(transcript.spec.toolset) else { return Vec::new() };
+        let mut query = None;
+        let mut cached = Vec::new();
+        for (call, outcome) in resolved {
+            let Some(asked) = transcript.call(call).map(|call| &call.asked) else { continue };
+            let Some(tool) = toolset.get(&asked.tool).map(|member| &member.tool) else { continue };
+            if tool.cache_for.is_none() {
+                continue;
+            }
+            let query = query.get_or_insert_with(|| CallingQuery::new(&head.namespace, head.uid, transcript));
+            if let Some(key) = query.key(tool, &asked.arguments) {
+                self.result_cache.insert(key.clone(), &outcome, self.clock.monotonic());
+                cached.push(key);
+            }
+        }
+        cached
+    }
+}
+
+/// The call that the event resolves, and its outcome.
+fn resolved(event: &Event) -> Option<(CallId, Arc<Outcome>)> {
+    match event {
+        Event::CallResolved { call, outcome, .. } => Some((*call, Arc::clone(outcome))),
+        _ => None,
     }
 }
 

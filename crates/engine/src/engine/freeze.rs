@@ -13,17 +13,21 @@ use bosun_core::{
     ceiling::{REQUEST_PATTERN_BYTES, WARNINGS_KEPT},
     conversation::Frozen,
     duration, json,
-    query::TargetKind,
+    query::{NarrowedLimit, TargetKind},
     schema::{self, Schema, SchemaCache, SchemaError, SchemaFault},
     template::{MissingValues, RenderError, Template},
-    tool::catalog::{Catalog, Selection},
+    tool::{
+        Confirm,
+        catalog::{Catalog, Selection},
+        toolset::Mode,
+    },
     transcript::Message,
 };
 use serde_json::Value;
 
 use crate::{
-    EngineError, Registry, Submission, engine::Inner, parameters, store::conversations::Joining, submission::Input,
-    turns::tool_target, turns::turn::INLINE_EFFORT,
+    EngineError, Registry, Submission, engine::Inner, parameters, registry, store::conversations::Joining,
+    submission::Input, turns::tool_target, turns::turn::INLINE_EFFORT,
 };
 
 /// What answers a query: model, prompt, tools, limits and schema.
@@ -32,9 +36,14 @@ struct Answerer {
     model: String,
     prompt: Option<String>,
     tools: Vec<Tool>,
+    /// The limits of a query that asks for none.
     limits: QueryLimits,
+    /// Upper bounds of what the query and its tools may ask for.
+    bounds: QueryLimits,
     output_schema: Option<Arc<Value>>,
-    /// Warnings about tools that it lacks.
+    /// Whether calls wait for approval, where a tool does not say so.
+    confirm: Option<Confirm>,
+    /// Warnings about tools that it lacks, and limits that were narrowed.
     absent: Vec<String>,
 }
 
@@ -117,14 +126,23 @@ impl Inner {
         let registry = self.resources.registry();
         let asked = std::mem::take(&mut submission.parameters);
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
-        let answerer = self.answerer(&registry, &submission, &parameters)?;
+        let mut answerer = self.answerer(&registry, &submission, &parameters)?;
+        let policy = answerer.confirm.unwrap_or(self.settings.confirm);
+        answerer.tools.iter_mut().for_each(|tool| decide_approval(tool, policy));
         let mut warnings = submission.warnings;
-        let limits = submission.limits.narrow(answerer.limits);
+        let limits = submission.limits.grant(answerer.limits, answerer.bounds);
+        let hidden = warn_of_hidden(submission.mode, &answerer.tools, &submission.client_tools);
+        // A tool's own timeout goes beyond a default, and never beyond what the query has asked for.
+        let widest = submission.limits.narrow(answerer.bounds);
+        let tools = answerer.tools.iter_mut().chain(&mut submission.client_tools);
+        let narrowed: Vec<_> = tools.flat_map(|tool| narrow_timeouts(tool, widest)).collect();
         let idle: Vec<_> = registry.warn_of_idle(&answerer.tools).collect();
         let output_schema = submission.output_schema.or(answerer.output_schema);
         let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
-        let mut further = answerer.absent.into_iter().chain(idle).chain(warn_of_narrowed(&toolset, limits));
+        let uncached = toolset.tools().iter().filter_map(|member| member.tool.cache_warning());
+        let changed = hidden.into_iter().chain(narrowed).chain(uncached);
+        let mut further = answerer.absent.into_iter().chain(idle).chain(changed);
         warnings.extend(further.by_ref().take(WARNINGS_KEPT));
         match further.count() {
             0 => {}
@@ -134,7 +152,7 @@ impl Inner {
             // A text without parameters is not a template: its braces are literal.
             Input::Text(text) if parameters.is_empty() => (text, None, Vec::new()),
             Input::Text(text) => (fill_in(&text, &parameters)?, Some(text), Vec::new()),
-            Input::Messages(messages) => (last_words(&messages), None, messages),
+            Input::Messages(messages) => (last_user_text(&messages), None, messages),
         };
         let template = template.filter(|template| *template != input);
         let spec = Spec {
@@ -156,6 +174,7 @@ impl Inner {
             toolset: toolset.hash(),
             limits,
             view: submission.view,
+            on_expired: submission.on_expired,
             session_id: submission.session_id,
             labels: submission.labels,
             annotations: submission.annotations,
@@ -178,7 +197,9 @@ impl Inner {
             prompt: None,
             tools,
             limits: self.settings.limits,
+            bounds: self.settings.ceilings,
             output_schema: None,
+            confirm: None,
             absent: Vec::new(),
         };
         match submission.target_kind {
@@ -192,7 +213,7 @@ impl Inner {
                     namespace: namespace.clone(),
                     names: vec![registry.absent(namespace, name)],
                 })?;
-                Ok(alone("", vec![tool.clone()]))
+                Ok(alone("", vec![registry::frozen(tool)]))
             }
         }
     }
@@ -222,10 +243,16 @@ impl Inner {
             None => &agent.model,
         };
         let mut tools = registry.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
-        let absent = match &submission.selected_tools {
+        let ceilings = self.settings.ceilings;
+        let mut absent = match &submission.selected_tools {
             None => registry.warn_of_absent(namespace, agent),
             Some(_) => Vec::new(),
         };
+        absent.extend(agent.limits.above(ceilings).into_iter().map(
+            |NarrowedLimit { option, asked, granted, .. }| {
+                format!("`{option}` of agent `{}`, {asked}, was narrowed to the limit of {granted}", agent.name)
+            },
+        ));
         if let Some(selection) = &submission.tool_filter {
             tools = filter(namespace, tools, selection)?;
         }
@@ -237,21 +264,49 @@ impl Inner {
             model: model.clone(),
             prompt: agent.prompt_for(parameters)?,
             tools,
-            limits: agent.limits.narrow(self.settings.limits),
+            limits: agent.limits.grant(self.settings.limits, ceilings),
+            bounds: agent.limits.narrow(ceilings),
             output_schema: agent.output_schema.clone(),
+            confirm: agent.confirm,
             absent,
         })
     }
 }
 
-/// Warnings about tools whose timeout was clamped to the limit.
-fn warn_of_narrowed(toolset: &Toolset, limits: QueryLimits) -> impl Iterator<Item = String> {
-    toolset.tools().iter().filter_map(move |member| {
-        let limit = if member.tool.is_external() { limits.external_timeout } else { limits.tool_timeout };
-        let wanted = member.tool.timeout.filter(|wanted| *wanted > limit)?;
-        let (name, wanted, limit) = (&member.name, duration::format(wanted), duration::format(limit));
-        Some(format!("`timeout` of tool `{name}`, {wanted}, was narrowed to the limit of {limit}"))
+/// Decides once for the whole query whether calls of a tool wait for approval: a later change of a policy applies to
+/// later queries.
+fn decide_approval(tool: &mut Tool, policy: Confirm) {
+    let needs_approval = tool.needs_approval(policy);
+    tool.confirm = needs_approval.then_some(Confirm::Always);
+    tool.approval_timeout = tool.approval_timeout.filter(|_| needs_approval);
+}
+
+/// Clamps the timeouts of a tool to their bounds, and returns a warning for each that changes.
+fn narrow_timeouts(tool: &mut Tool, widest: QueryLimits) -> impl Iterator<Item = String> {
+    let limit = if tool.is_external() { widest.external_timeout } else { widest.tool_timeout };
+    let timeouts = [
+        ("timeout", &mut tool.timeout, limit),
+        ("approval.timeout", &mut tool.approval_timeout, widest.approval_timeout),
+    ];
+    let name = &tool.name;
+    timeouts.into_iter().filter_map(move |(field, timeout, limit)| {
+        let wanted = timeout.filter(|wanted| *wanted > limit)?;
+        *timeout = Some(limit);
+        let (wanted, limit) = (duration::format(wanted), duration::format(limit));
+        Some(format!("`{field}` of tool `{name}`, {wanted}, was narrowed to the limit of {limit}"))
     })
+}
+
+/// Warnings about the client's tools that the query does not have, because the agent has tools of the same names.
+fn warn_of_hidden(mode: Mode, tools: &[Tool], client_tools: &[Tool]) -> Vec<String> {
+    if mode != Mode::Hybrid {
+        return Vec::new();
+    }
+    let own: BTreeSet<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let hidden = client_tools.iter().filter(|tool| own.contains(tool.name.as_str()));
+    hidden
+        .map(|tool| format!("tool `{}` of the client is not used: the agent has a tool of that name", tool.name))
+        .collect()
 }
 
 fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
@@ -281,7 +336,7 @@ fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, 
 }
 
 /// The last user message: what lists show of a conversation.
-fn last_words(messages: &[Message]) -> String {
+fn last_user_text(messages: &[Message]) -> String {
     let said = messages.iter().rev().find_map(|message| match message {
         Message::User(text) => Some(text.clone()),
         _ => None,

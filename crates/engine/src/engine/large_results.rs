@@ -172,7 +172,7 @@ impl LargeResults {
         Self(large.collect())
     }
 
-    /// Then deciding once is enough.
+    /// Whether no result is large: then deciding once is enough.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -25,6 +25,7 @@ impl Engine {
             running: admission.running(),
             queued: admission.queued(with_work),
             waiting: store.count_waiting().await?,
+            cached_bytes: self.inner.result_cache.weight(),
             store: store.stats(),
             commits: store.commit_figures(),
         };

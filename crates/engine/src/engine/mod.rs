@@ -5,11 +5,14 @@
 //! | `mod` | `start`, `get`, `watch`, `list`, `compile_ahead`, `drain`, `close`, `shut_down` |
 //! | `submit` | `submit` |
 //! | `deliver` | `deliver`, `resume`, `cancel`, `delete` |
+//! | `decide` | `decide` |
 //! | `update` | `update`, `bounds` |
 //! | `results`, `large_results` | `result`, `standing`, `upload`, `sweep_blobs` |
 //! | `conversations` | `conversations`, `said`, `forget` |
-//! | `resources` | `registry`, `namespaces`, `create_resource`, `update_resource`, `replace_resource`, `delete_resource` |
-//! | `audit` | `audit`, `usage`, `record_acts`, `note_refusals` |
+//! | `tool_cache` | `clear_tool_cache` |
+//! | `workers` | `claim_calls`, `extend_lease` |
+//! | `resources` | `registry`, `refresh`, `has_namespace`, `namespaces`, `create_resource`, `update_resource`, `replace_resource`, `delete_resource`, `approve_tools` |
+//! | `audit` | `audit`, `usage`, `record_acts`, `note_refusals`, `now` |
 //! | `metrics` | `metrics`, `write_metrics` |
 //!
 //! A method that changes a query locks it, asks the machine what follows, appends that as one transaction and answers
@@ -17,6 +20,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod conversations;
+pub(crate) mod decide;
 mod deliver;
 pub(crate) mod freeze;
 pub(crate) mod large_results;
@@ -24,8 +28,10 @@ mod metrics;
 pub(crate) mod resources;
 pub(crate) mod results;
 mod submit;
+mod tool_cache;
 pub(crate) mod update;
 pub(crate) mod upload_limits;
+pub(crate) mod workers;
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -36,9 +42,13 @@ use bosun_core::{
     json,
     machine::DeliveryVerdict,
     schema::SchemaCache,
-    tool::definition::{DefinitionCache, Rules},
+    tool::{
+        Confirm,
+        definition::{DefinitionCache, Rules},
+    },
 };
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Span;
 
@@ -65,20 +75,25 @@ use crate::{
     turns::driver::{self, FoundAs},
     turns::isolation::Isolation,
     turns::pending,
+    turns::result_cache::ResultCache,
     turns::toolset_cache::Toolsets,
 };
 
 /// The configuration of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineSettings {
-    /// Upper bounds of the limits of every query.
+    /// The limits of a query that asks for none.
     pub limits: QueryLimits,
+    /// Upper bounds of what an agent, a query or a tool may ask for.
+    pub ceilings: QueryLimits,
     /// How many queries run at the same time; the others are queued.
     pub max_running: usize,
     /// The maximum length of the queue; beyond it new queries are refused.
     pub max_queued: usize,
     /// The percentage of both that one namespace may use of what the other namespaces leave free.
     pub namespace_share: u8,
+    /// Whether calls of tools wait for approval, where neither the tool nor the agent says so.
+    pub confirm: Confirm,
     /// What the audit log records of the arguments of calls.
     pub audited_arguments: ArgumentsInAudit,
     /// Whether spans are exported: then they have more fields, and models get our span as parent instead of the
@@ -90,9 +105,11 @@ impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             limits: QueryLimits::default(),
+            ceilings: QueryLimits::default(),
             max_running: 256,
             max_queued: 10_000,
             namespace_share: 90,
+            confirm: Confirm::default(),
             audited_arguments: ArgumentsInAudit::default(),
             exports_spans: false,
         }
@@ -138,9 +155,13 @@ pub(crate) struct Inner {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) toolsets: Toolsets,
     pub(crate) schemas: Arc<SchemaCache>,
+    pub(crate) result_cache: ResultCache,
     pub(crate) definitions: DefinitionCache,
+    pub(crate) strict_definitions: DefinitionCache,
     pub(crate) admission: Admission,
     pub(crate) deadlines: Deadlines,
+    /// There may be a call for a worker.
+    pub(crate) claimable: Notify,
     pub(crate) clock_steps: ClockSteps,
     pub(crate) isolation: Isolation,
     pub(crate) offload: Offload,
@@ -191,13 +212,16 @@ impl Engine {
             metrics,
             toolsets: Toolsets::default(),
             definitions: DefinitionCache::new(Rules::Open, Arc::clone(&schemas)),
+            strict_definitions: DefinitionCache::new(Rules::Strict, Arc::clone(&schemas)),
             schemas,
+            result_cache: ResultCache::default(),
             admission: Admission::new(AdmissionLimits {
                 max_running: settings.max_running,
                 max_queued: settings.max_queued,
                 namespace_share: settings.namespace_share,
             }),
             deadlines: Deadlines::default(),
+            claimable: Notify::new(),
             clock_steps: ClockSteps::default(),
             isolation: Isolation::default(),
             offload: Offload::new(tasks.clone()),
@@ -259,8 +283,11 @@ impl Engine {
 
     /// Validates the tools of clients before they are submitted.
     #[must_use]
-    pub fn definitions(&self) -> &DefinitionCache {
-        &self.inner.definitions
+    pub fn definitions(&self, rules: Rules) -> &DefinitionCache {
+        match rules {
+            Rules::Open => &self.inner.definitions,
+            Rules::Strict => &self.inner.strict_definitions,
+        }
     }
 
     #[must_use]
@@ -395,9 +422,7 @@ impl Inner {
         if let Some(state) = locked.state() {
             pending::cancel(self, state, &expired);
         }
-        if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
-            self.deadlines.expect(deadline);
-        }
+        driver::expect_deadline(self, locked);
         self.drive_if_due(live, locked, permit);
         Ok(position)
     }

@@ -54,7 +54,7 @@ impl Engine {
         .await
     }
 
-    /// Upper bounds of a query's limits: those of the server, or those of its agent where they are lower.
+    /// Upper bounds of a query's limits: the ceilings of the server, or those of its agent where they are lower.
     #[must_use]
     pub fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> QueryLimits {
         self.inner.bounds(namespace, target, name)
@@ -63,7 +63,7 @@ impl Engine {
 
 impl Inner {
     fn bounds(&self, namespace: &Namespace, target: TargetKind, name: &str) -> QueryLimits {
-        let (server, registry) = (self.settings.limits, self.resources.registry());
+        let (server, registry) = (self.settings.ceilings, self.resources.registry());
         let agent = (target == TargetKind::Agent).then(|| registry.agent(namespace, name)).flatten();
         agent.map_or(server, |agent| agent.limits.narrow(server))
     }

@@ -57,6 +57,13 @@ pub const FAMILIES: &[Family] = &[
         &["kind"],
         "From start to end of an inside call, from hand-out to result of an outside one",
     ),
+    Family::new(
+        "bosun_tool_cache_lookups_total",
+        FamilyKind::Counter,
+        &["kind", "outcome"],
+        "Calls of tools with a cache policy, by what runs the tool: hit or miss",
+    ),
+    Family::new("bosun_tool_cache_bytes", FamilyKind::Gauge, &[], "Memory of cached results"),
     Family::new("bosun_deliveries_refused_total", FamilyKind::Counter, &[], "Results that were refused"),
     Family::new(
         "bosun_model_requests_total",
@@ -101,6 +108,8 @@ struct OfKind {
     success: Counter,
     failure: Counter,
     expired: Counter,
+    cache_hits: Counter,
+    cache_misses: Counter,
     seconds: MetricHistogram<{ SECONDS.len() }>,
 }
 
@@ -162,6 +171,12 @@ impl Metrics {
         self.kinds[binding.kind() as usize].ended(outcome.is_success(), took);
     }
 
+    pub(crate) fn cache_looked_up(&self, binding: &Binding, is_hit: bool) {
+        let kind = &self.kinds[binding.kind() as usize];
+        let counter = if is_hit { &kind.cache_hits } else { &kind.cache_misses };
+        counter.add(1);
+    }
+
     pub(crate) fn model_asked(&self, model: &str, reply: Option<&ModelReply>, took: Duration) {
         let figures = self.model(model);
         figures.seconds.observe(took.as_secs_f64(), &SECONDS);
@@ -213,11 +228,12 @@ impl OfKind {
     }
 }
 
-/// What is counted at the moment of asking.
+/// Values that are read when the metrics are scraped.
 pub(crate) struct Readings {
     pub(crate) running: usize,
     pub(crate) queued: usize,
     pub(crate) waiting: usize,
+    pub(crate) cached_bytes: usize,
     pub(crate) store: StoreStats,
     pub(crate) commits: CommitFigures,
 }
@@ -248,6 +264,12 @@ impl Metrics {
         for (kind, figures) in kinds() {
             family.histogram(&[kind], &figures.seconds.counts(&SECONDS));
         }
+        let mut family = text.family(FAMILIES, "bosun_tool_cache_lookups_total");
+        for (kind, figures) in kinds() {
+            family.count(&[kind, "hit"], figures.cache_hits.get());
+            family.count(&[kind, "miss"], figures.cache_misses.get());
+        }
+        text.family(FAMILIES, "bosun_tool_cache_bytes").count(&[], now.cached_bytes as u64);
         text.family(FAMILIES, "bosun_deliveries_refused_total").count(&[], self.refused.get());
         self.write_models(text);
         text.family(FAMILIES, "bosun_sse_streams").sample(&[], self.streams.get());

@@ -27,6 +27,13 @@ fn log_one(head: &Head, event: &Event) {
             match &asked.route {
                 CallRoute::Inside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was requested"),
                 CallRoute::Outside { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was handed out"),
+                CallRoute::Approval { .. } => {
+                    tracing::debug!(%namespace, %query, %call, tool, "call waits for approval");
+                }
+                CallRoute::Parameters { .. } => {
+                    tracing::debug!(%namespace, %query, %call, tool, "call waits for parameters");
+                }
+                CallRoute::Cached { .. } => tracing::debug!(%namespace, %query, %call, tool, "call was cached"),
                 // The name of the tool may be anything here: it comes from the model.
                 CallRoute::Refused { code, .. } => tracing::debug!(%namespace, %query, %call, code, "call was refused"),
             }
@@ -42,6 +49,11 @@ fn log_one(head: &Head, event: &Event) {
         Event::CallResolved { call, outcome, .. } => {
             tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was delivered");
         }
+        Event::CallApproved { call, .. } => tracing::debug!(%namespace, %query, %call, "call was approved"),
+        Event::CallRejected { call, .. } => tracing::debug!(%namespace, %query, %call, "call was rejected"),
+        Event::CallClaimed { call, .. } => tracing::debug!(%namespace, %query, %call, "call was claimed"),
+        Event::CallExtended { call, .. } => tracing::debug!(%namespace, %query, %call, "lease was extended"),
+        Event::CallReleased { call } => tracing::debug!(%namespace, %query, %call, "call was released"),
         Event::CallExpired { call } => tracing::debug!(%namespace, %query, %call, "call expired"),
         Event::LoopNoticed { call } => tracing::debug!(%namespace, %query, %call, "call repeats in a loop"),
         Event::Held { .. } => tracing::debug!(%namespace, %query, "query is held"),

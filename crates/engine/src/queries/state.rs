@@ -31,8 +31,8 @@ pub(crate) struct QueryState {
     pub(super) recent: Recent,
 }
 
-/// Work that this process has [started](bosun_core::machine::advance) in an append. It is in memory only: after a failed write or a
-/// crash it is gone, and the query is recovered.
+/// Work that this process has [started](bosun_core::machine::advance) in an append. It is in memory only: after a
+/// failed write or a crash it is gone, and the query is recovered.
 #[derive(Debug, Default)]
 pub(crate) struct Started {
     /// The attempt at a turn.

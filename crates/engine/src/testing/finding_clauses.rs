@@ -7,7 +7,7 @@ use std::time::Duration;
 use bosun_core::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, Status, Timestamp,
     event::Changed,
-    machine::{self, CallWay, ModelTurnReply, Takeover},
+    machine::{self, CallDecision, CallWay, Decision, ModelTurnReply, Takeover},
     query::AskedLimits,
 };
 
@@ -35,9 +35,9 @@ pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<
             assert!(matches!(created.event, Event::Created { .. }), "lists show the input");
             assert!(has_all_open_calls(head, latest), "lists show the open calls: {latest:?}");
             if head.status().is_final() {
-                let is_told = matches!(latest, [.., answer, end] if end.seq == head.seq
+                let shows_end = matches!(latest, [.., answer, end] if end.seq == head.seq
                     && matches!(answer.event, Event::TurnEnded { .. }) && end.event == Event::Completed);
-                assert!(is_told, "lists show how it ended: {latest:?}");
+                assert!(shows_end, "lists show how it ended: {latest:?}");
             }
         }
         (names.join(" "), listed.next.is_some(), listed.total)
@@ -57,9 +57,44 @@ pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<
         (9, None, done, ("q4 q2", false, 2)),
     ];
     for (limit, before, status, (expect, more, total)) in cases {
-        let page = QueryPage { limit, before, status };
+        let page = QueryPage { limit, before, status, approvals: false };
         assert_eq!(names(page.clone()).await, (expect.to_owned(), more, total), "{page:?}");
     }
+}
+
+pub async fn queries_with_open_approvals_are_listed_whatever_else_they_wait_for(mut place: Box<dyn StorePlace>) {
+    let store = place.open();
+    let approval = || CallWay::Approval { repeatable: false, timeout: LONG };
+    let outside = CallWay::Outside { timeout: LONG };
+    let mut scribes = Vec::new();
+    for (number, ways) in
+        (1..).zip([vec![approval()], vec![outside.clone()], vec![outside, approval(), approval()], vec![approval()]])
+    {
+        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
+        scribe.start(&*store);
+        scribe.append(&*store, machine::advance(scribe.head()));
+        let events = scribe.reply(ways);
+        durable(&*store, scribe.append(&*store, events)).await;
+        scribes.push(scribe);
+    }
+    let names = async |limit: usize, before| {
+        let page = QueryPage { limit, before, status: None, approvals: true };
+        let listed = store.list(&namespace("default"), &page).await.expect("readable");
+        for (head, entries) in &listed.queries {
+            assert!(has_all_open_calls(head, &entries[1..]), "lists show the open calls: {entries:?}");
+        }
+        let names: Vec<_> = listed.queries.iter().map(|(head, _)| head.name.to_string()).collect();
+        (names.join(" "), listed.next.is_some(), listed.total)
+    };
+    assert_eq!(names(9, None).await, ("q4 q3 q1".to_owned(), false, 3));
+    assert_eq!(names(1, None).await, ("q4".to_owned(), true, 3));
+    assert_eq!(names(9, Some(scribes[2].uid())).await, ("q1".to_owned(), false, 3));
+    let decision = Decision::Rejected { reason: None };
+    let call = scribes[0].head().calls[0].id;
+    let decision = CallDecision { call, decision, seen: None };
+    let (events, _) = machine::decide(scribes[0].head(), scribes[0].head().updated_at, decision, &Actor::local());
+    durable(&*store, scribes[0].append(&*store, events)).await;
+    assert_eq!(names(9, None).await, ("q4 q3".to_owned(), false, 2), "a decided call is open no longer");
 }
 
 /// Whether the answer that asked for the open calls is included, with all of them.
@@ -68,7 +103,7 @@ fn has_all_open_calls(head: &Head, latest: &[Entry]) -> bool {
         let is_it = |entry: &Entry| matches!(&entry.event, Event::CallAsked(asked) if asked.call == id);
         latest.iter().skip_while(|entry| !matches!(entry.event, Event::TurnEnded { .. })).any(is_it)
     };
-    head.waiting().all(|(call, _)| asked(call.id))
+    head.waits().filter_map(|wait| wait.call).all(|call| asked(call.id))
 }
 
 pub async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
@@ -81,13 +116,17 @@ pub async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
         let position = scribe.append(&*store, events);
         durable(&*store, position).await;
     }
-    let page = QueryPage { limit: 9, before: None, status: None };
+    let page = QueryPage { limit: 9, before: None, status: None, approvals: false };
     let listed = store.list(&namespace("default"), &page).await.expect("readable");
-    let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.waiting().count()).collect();
+    let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.outside_calls().count()).collect();
     assert_eq!(waiting, [10, 8, 7, 2, 1]);
     for (head, entries) in &listed.queries {
         assert!(has_all_open_calls(head, &entries[1..]), "{entries:?}");
-        assert_eq!(entries.len(), 2 + head.waiting().count(), "the creation, the answer, and its calls: {entries:?}");
+        assert_eq!(
+            entries.len(),
+            2 + head.outside_calls().count(),
+            "the creation, the answer, and its calls: {entries:?}"
+        );
     }
 }
 
@@ -102,7 +141,7 @@ pub async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePlace>) {
         let position = scribe.append(&*store, machine::end_turn(scribe.head(), Timestamp(1), reply));
         durable(&*store, position).await;
     }
-    let mut page = QueryPage { limit: 100, before: None, status: None };
+    let mut page = QueryPage { limit: 100, before: None, status: None, approvals: false };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
@@ -185,6 +224,55 @@ pub async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn StorePlace>
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), scribe.head().deadline());
     assert_eq!(runnable(&*store, WantedQueries { limit: 9, ..WantedQueries::default() }).await, "a*");
+}
+
+pub async fn open_calls_of_workers_are_found_until_they_are_claimed(mut place: Box<dyn StorePlace>) {
+    let store = place.open();
+    let worker = || CallWay::Worker { timeout: LONG, repeatable: true };
+    let mut scribes: Vec<_> = [("default", 1), ("default", 2), ("other", 3)]
+        .map(|(namespace, number)| Scribe::new(namespace, &format!("q{number}"), number))
+        .into();
+    for scribe in &mut scribes {
+        scribe.start(&*store);
+        scribe.append(&*store, machine::advance(scribe.head()));
+        let events = scribe.reply(vec![worker(), CallWay::Outside { timeout: LONG }, worker()]);
+        let position = scribe.append(&*store, events);
+        durable(&*store, position).await;
+    }
+    let found = async |store: &dyn Store, of: &str, tool: &str, limit: usize| {
+        let found = store.claimable(&namespace(of), &["none".to_owned(), tool.to_owned()], limit).await;
+        found.expect("readable").into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found(&*store, "default", "look_up", 9).await, "q1 q1 q2 q2");
+    assert_eq!(found(&*store, "default", "look_up", 3).await, "q1 q1 q2");
+    assert_eq!(found(&*store, "default", "other", 9).await, "");
+    assert_eq!(found(&*store, "other", "look_up", 9).await, "q3 q3");
+    // Claimed, resolved, released, and ended.
+    let call = |scribe: &Scribe| scribe.head().calls[0].id;
+    let claim = |scribe: &Scribe| {
+        let lease = std::sync::Arc::from("lease");
+        machine::claim(scribe.head(), Timestamp(0), call(scribe), &lease, Timestamp(9), &Actor::local())
+    };
+    let events = claim(&scribes[0]);
+    let position = scribes[0].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(found(&*store, "default", "look_up", 9).await, "q1 q2 q2");
+    let events = vec![Event::CallReleased { call: call(&scribes[0]) }];
+    let position = scribes[0].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(found(&*store, "default", "look_up", 9).await, "q1 q1 q2 q2");
+    let events = scribes[0].deliver(&Outcome::success("done"), false);
+    scribes[0].append(&*store, events);
+    let events = machine::cancel(scribes[2].head(), None, &Actor::local());
+    let position = scribes[2].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(found(&*store, "default", "look_up", 9).await, "q2 q2");
+    assert_eq!(found(&*store, "other", "look_up", 9).await, "");
+    drop(store);
+    let store = place.open();
+    assert_eq!(found(&*store, "default", "look_up", 9).await, "q2 q2");
+    store.remove(super::store_contract::removal(&scribes[1]), Timestamp(1)).await.expect("writable");
+    assert_eq!(found(&*store, "default", "look_up", 9).await, "");
 }
 
 /// The names in order; a star marks those that are inherited.

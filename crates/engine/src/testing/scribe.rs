@@ -11,7 +11,9 @@ use bosun_core::{
     Actor, ContentHash, Entry, Event, Head, Outcome, QueryLimits, QueryUid, Spec, Timestamp, Transcript,
     audit::{self, ArgumentsInAudit},
     head::{CallState, Phase},
-    machine::{self, AskedByModel, CallWay, Delivery, DeliveryTarget, ModelTurnReply, Next, Takeover},
+    machine::{
+        self, AskedByModel, CallDecision, CallWay, Decision, Delivery, DeliveryTarget, ModelTurnReply, Next, Takeover,
+    },
     query::{Usage, View},
 };
 
@@ -165,7 +167,7 @@ impl Scribe {
     /// The events of delivering `outcome` to every waiting call.
     #[must_use]
     pub fn deliver(&self, outcome: &Outcome, hold: bool) -> Vec<Event> {
-        let waiting: Vec<_> = self.head().waiting().map(|(call, _)| call.id).collect();
+        let waiting: Vec<_> = self.head().outside_calls().map(|(call, _)| call.id).collect();
         let deliveries = waiting
             .into_iter()
             .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone() })
@@ -178,7 +180,8 @@ impl Scribe {
         let head = self.head();
         let outside = CallWay::Outside { timeout: Duration::from_millis(u64::from(choice)) };
         let inside = CallWay::Inside { repeatable: choice.is_multiple_of(2) };
-        let refused = CallWay::Refused { code: "invalid_arguments".into(), message: "no".into() };
+        let approval = CallWay::Approval { repeatable: false, timeout: Duration::from_millis(u64::from(choice)) };
+        let refused = CallWay::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None };
         let events = match machine::next(head) {
             _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
             _ if choice.is_multiple_of(13) => machine::recover(head, Takeover::Inherited),
@@ -187,18 +190,32 @@ impl Scribe {
                 1 | 2 => self.reply(vec![outside]),
                 3 | 4 => self.reply(vec![outside, inside, refused]),
                 5 => self.reply(vec![inside.clone(), inside]),
-                6 => self.reply(vec![refused]),
+                6 => self.reply(vec![refused, approval.clone(), approval]),
                 _ => self.reply(Vec::new()),
             },
             Next::Turn { .. } => machine::advance(head),
             Next::Calls(ready) => machine::start_call(head, ready[choice as usize % ready.len()]),
             Next::Busy => self.finish_one(),
             Next::Wait if choice.is_multiple_of(5) => machine::expire(head, head.deadline().unwrap_or_default()),
-            Next::Wait if head.waiting().next().is_none() => machine::resume(head, self.now, &Actor::local()),
+            Next::Wait if head.approvals().next().is_some() => self.decide_one(choice),
+            Next::Wait if head.outside_calls().next().is_none() => machine::resume(head, self.now, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
             Next::End => Vec::new(),
         };
         (!events.is_empty()).then(|| self.write(events))
+    }
+
+    /// Approves or rejects the first call that waits for it.
+    fn decide_one(&self, choice: u32) -> Vec<Event> {
+        let head = self.head();
+        let decision = if choice.is_multiple_of(2) {
+            Decision::Approved { arguments: None }
+        } else {
+            Decision::Rejected { reason: None }
+        };
+        let decide =
+            |call| machine::decide(head, self.now, CallDecision { call, decision, seen: None }, &Actor::local()).0;
+        head.approvals().next().map(|(call, _)| decide(call.id)).unwrap_or_default()
     }
 
     fn finish_one(&self) -> Vec<Event> {
@@ -265,12 +282,13 @@ pub fn spec() -> Spec {
         conversation: None,
         toolset: toolset().hash,
         limits: QueryLimits::default(),
-        view: View::Rfc,
+        view: View::new("rfc"),
         session_id: None,
         labels: [("team".to_owned(), "blue".to_owned())].into(),
         annotations: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
         request: None,
+        on_expired: Default::default(),
         trace: None,
     }
 }

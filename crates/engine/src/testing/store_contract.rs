@@ -41,11 +41,13 @@ macro_rules! store_contract {
             append_clauses::concurrent_writers_all_succeed,
             content_clauses::a_document_is_stored_once,
             finding_clauses::a_list_has_pages_newest_first_with_total_and_filter,
+            finding_clauses::queries_with_open_approvals_are_listed_whatever_else_they_wait_for,
             finding_clauses::a_list_shows_every_open_call,
             finding_clauses::a_page_of_large_answers_is_short,
             finding_clauses::a_namespace_is_in_use_while_a_query_is_in_it,
             finding_clauses::due_queries_are_listed_most_overdue_first,
             finding_clauses::a_mixed_turn_has_a_deadline_and_work,
+            finding_clauses::open_calls_of_workers_are_found_until_they_are_claimed,
             finding_clauses::a_query_with_work_is_runnable_and_marked_if_inherited,
             finding_clauses::namespaces_are_served_round_robin,
             removal_clauses::a_request_is_answered_once_under_its_idempotency_key,
@@ -122,7 +124,7 @@ pub fn fold(stored: &Stored) -> Head {
 }
 
 pub(super) fn page(limit: usize) -> QueryPage {
-    QueryPage { limit, before: None, status: None }
+    QueryPage { limit, before: None, status: None, approvals: false }
 }
 
 /// The deletion of this query of the default namespace.

@@ -57,7 +57,7 @@ async fn engine_with(
     describe(&mut registry);
     let (blobs, clock) = (Arc::new(MemoryBlobs::new()), Arc::new(TokioClock::new()));
     let limits = QueryLimits { max_tool_calls: 1_000, ..QueryLimits::default() };
-    let settings = EngineSettings { limits, ..EngineSettings::default() };
+    let settings = EngineSettings { limits, ceilings: limits, ..EngineSettings::default() };
     let engine = Engine::start(Arc::clone(&store) as _, blobs, registry, clock, settings).await.unwrap();
     (engine, store)
 }

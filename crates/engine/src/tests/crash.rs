@@ -9,12 +9,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, Outcome, QueryName, Status};
+use bosun_core::{
+    Actor, Namespace, Outcome, QueryName, Status,
+    event::CallRoute,
+    tool::{CachePolicy, CacheScope},
+};
 use serde_json::json;
 
 use super::{
     faulty::{Faulty, StoreFaults},
-    world::{EngineWorld, PATIENCE, assert_completed, call, key, outside, submission},
+    world::{EngineWorld, PATIENCE, assert_completed, call, delivery, key, outside, submission},
 };
 use crate::{
     AskedConversation, Store, StoreError, Submission,
@@ -159,6 +163,47 @@ async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_for
             assert!(once <= 1, "the tool that must not repeat ran {once} times (writes {writes}, kept {keeps_last})");
         }
     }
+}
+
+/// Dies at every write of a query whose call is answered from the cache: the next process has no cache, asks the client,
+/// and the call has one outcome.
+#[tokio::test(start_paused = true)]
+async fn dying_between_a_hit_and_its_append_repeats_or_loses_nothing() {
+    let policy = CachePolicy { ttl: Duration::from_secs(600), scope: CacheScope::Session };
+    let in_session = |name: &str| Submission {
+        session_id: Some("s".into()),
+        ..submission(name, vec![outside("ask").with_cache(Some(policy))])
+    };
+    let (mut hits, mut misses) = (0, 0);
+    for (writes, keeps_last) in (1..=9).flat_map(|writes| [(writes, false), (writes, true)]) {
+        let script = vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("done")];
+        let memory = Arc::new(MemoryStore::new());
+        let dying = Dying::after(writes, keeps_last, &memory);
+        let (script, ledger) = (Arc::new(ScriptedModel::always(script)), Arc::new(CallLedger::open()));
+        let world = EngineWorld::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
+        let soon = Duration::from_secs(60);
+        if let Ok(Ok(first)) = tokio::time::timeout(soon, world.engine.submit(in_session("q"), PATIENCE)).await {
+            let posted = vec![delivery(call(&first.snapshot, 0), "42")];
+            let delivered = world.engine.deliver(Actor::local(), key("q"), posted, false, PATIENCE);
+            let _ = tokio::time::timeout(soon, delivered).await;
+            let _ = tokio::time::timeout(soon, world.engine.submit(in_session("second"), PATIENCE)).await;
+        }
+        let world = Box::pin(after_death(world, &dying)).await;
+        let second = world.engine.submit(in_session("second"), PATIENCE).await.unwrap().snapshot;
+        let route = &second.transcript.calls().next().unwrap().asked.route;
+        let ended = if matches!(route, CallRoute::Cached { .. }) {
+            hits += 1;
+            second
+        } else {
+            misses += 1;
+            let posted = vec![delivery(call(&second, 0), "43")];
+            let report = world.engine.deliver(Actor::local(), key("second"), posted, false, PATIENCE).await.unwrap();
+            report.snapshot
+        };
+        assert_completed(&ended, "done");
+        assert_eq!(ended.head.calls.len(), 1, "writes {writes}, kept {keeps_last}");
+    }
+    assert!(hits > 0 && misses > 0, "{hits} hits, {misses} misses: both sides of the append are covered");
 }
 
 /// Whenever the process dies, the conversation consists of its completed queries, each once, in their order.

@@ -7,7 +7,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Namespace, QueryName, QueryUid, Timestamp,
     audit::AuditRecord,
     conversation::ConversationKey,
     usage::{Hour, UsageTotals},
@@ -178,6 +178,15 @@ impl<F: StoreFaults> Store for Faulty<F> {
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
         self.memory.due(now, limit).await
+    }
+
+    async fn claimable(
+        &self,
+        namespace: &Namespace,
+        tools: &[String],
+        limit: usize,
+    ) -> Result<Vec<(QueryName, CallId)>, StoreError> {
+        self.memory.claimable(namespace, tools, limit).await
     }
 
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {

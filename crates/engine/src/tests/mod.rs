@@ -1,13 +1,16 @@
 //! The engine from its public side, on the memory store, with tokio's time paused.
 
 mod admission;
+mod approvals;
 mod blocks;
+mod caching;
 mod ceilings;
 mod clocks;
 mod crash;
 mod crashes;
 mod faulty;
 mod large;
+mod limits;
 mod orphans;
 mod pending;
 mod refusing;
@@ -17,4 +20,5 @@ mod stopping;
 mod updating;
 mod waiting;
 mod watching;
+mod workers;
 mod world;

@@ -39,7 +39,7 @@ async fn a_pending_call_is_polled_until_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_with_a_pending_call_holds_no_permit_and_its_clock_stands() {
+async fn a_query_with_a_pending_call_holds_no_permit_and_its_clock_is_stopped() {
     let world = pending(1_000).await;
     let before = world.engine.get(&key("q"), MOMENT).await.unwrap();
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -76,7 +76,7 @@ async fn the_end_of_a_query_cancels_its_pending_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pending_call_expires_like_one_of_a_client_and_the_model_is_told() {
+async fn a_pending_call_expires_like_one_of_a_client_and_the_model_is_informed() {
     let world = EngineWorld::with(script(), CallLedger::pending(u32::MAX)).await;
     let limits = AskedLimits { external_timeout: Some(Duration::from_secs(3)), ..AskedLimits::default() };
     let snapshot = world.engine.submit(limited(vec![], limits), PATIENCE).await.unwrap().snapshot;

@@ -23,6 +23,7 @@ const NONE: AskedLimits = AskedLimits {
     query_timeout: None,
     tool_timeout: None,
     external_timeout: None,
+    approval_timeout: None,
     max_tool_calls: None,
     max_tokens: None,
     ttl: None,
@@ -96,7 +97,7 @@ async fn a_queued_query_is_queued_once_however_often_it_is_changed() {
 #[tokio::test(start_paused = true)]
 async fn limits_are_clamped_to_their_bounds() {
     let limits = QueryLimits { query_timeout: Duration::from_secs(30), ..QueryLimits::default() };
-    let settings = EngineSettings { limits, ..EngineSettings::default() };
+    let settings = EngineSettings { limits, ceilings: limits, ..EngineSettings::default() };
     let script = ScriptedModel::always(vec![ScriptedTurn::say("done")]);
     let world = EngineWorld::with_settings(script, CallLedger::open(), settings).await;
     world.submit(vec![]).await;

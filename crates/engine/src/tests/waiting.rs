@@ -5,7 +5,7 @@ use std::time::Duration;
 use bosun_core::{
     Actor, Event, Outcome, Status,
     machine::{Delivery, DeliveryTarget, DeliveryVerdict},
-    query::AskedLimits,
+    query::{AskedLimits, ExpiryPolicy},
     transcript::Message,
 };
 use serde_json::json;
@@ -153,7 +153,7 @@ async fn a_partial_delivery_answers_at_once_and_the_last_one_wakes_the_model() {
     let paused = world.submit(vec![outside("ask")]).await;
     let report = world.deliver(call(&paused, 1), "second").await;
     assert_eq!(report.snapshot.head.status(), Status::Waiting);
-    assert_eq!(report.snapshot.head.waiting().count(), 1);
+    assert_eq!(report.snapshot.head.outside_calls().count(), 1);
     assert_completed(&world.deliver(call(&paused, 0), "first").await.snapshot, "both");
     let results: Vec<_> = world.model.requests()[1]
         .messages
@@ -197,6 +197,26 @@ async fn a_call_without_a_result_expires_and_the_model_is_informed() {
     let requests = world.model.requests();
     let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
     assert!(content.contains("External tool execution timeout"), "{content}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_is_not_to_continue_without_a_result_fails_when_the_call_expires() {
+    // Found by the sweep, and by a late result before the sweep.
+    for late in [false, true] {
+        let world = EngineWorld::new(ask_then_say()).await;
+        let asked = Submission { on_expired: ExpiryPolicy::Fail, ..submission("q", vec![outside("ask")]) };
+        let paused = world.engine.submit(asked, PATIENCE).await.unwrap().snapshot;
+        let id = call(&paused, 0);
+        if late {
+            tokio::time::advance(defaults().external_timeout).await;
+            assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Expired(id)]);
+        } else {
+            tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
+        }
+        assert_failed(&world.get().await, "call_expired");
+        assert_eq!(world.model.requests().len(), 1, "no one reads another answer, and no model is paid for it");
+        assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Expired(id)]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,7 +70,9 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Regi
                 parameters: Vec::new(),
                 output_schema: None,
                 model: "default".into(),
-                tools: tools.map(|name| AgentTool { name: name.into(), description: None, partial: None }).into(),
+                tools: tools.map(|name| AgentTool { name: name.into(), ..AgentTool::default() }).into(),
+                selected_tools: Vec::new(),
+                confirm: None,
                 limits: AskedLimits::default(),
                 labels: BTreeMap::new(),
                 annotations: BTreeMap::new(),
@@ -171,7 +173,7 @@ pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
     Submission {
         name: Some(name.parse().unwrap()),
         client_tools,
-        view: View::Rfc,
+        view: View::new("rfc"),
         ..Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go")
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     runner::{InsideCall, RunContext, RunReply},
     turns::driver::{Calls, Driver},
     turns::progress::CallProgress,
+    turns::result_cache::{CallingQuery, ResultKey},
     turns::spans,
     turns::turn,
 };
@@ -29,6 +30,8 @@ struct PreparedCall {
     transcript: Arc<Transcript>,
     /// Set if the call runs elsewhere already, and is only to be polled.
     pending: Option<PendingCall>,
+    /// Set if its result may be cached.
+    cached_under: Option<ResultKey>,
 }
 
 /// Runs calls concurrently, and appends each outcome as it arrives.
@@ -86,8 +89,10 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
         Ok(started) => started,
         Err(error) => return (None, Err(error)),
     };
+    let mut cached_under = None;
     let outcome = match started {
-        CallStart::Run(prepared) => {
+        CallStart::Run(mut prepared) => {
+            cached_under = prepared.cached_under.take();
             let deadline = prepared.pending.as_ref().map(|pending| pending.deadline);
             match perform(driver, *prepared).await {
                 RunReply::Done(outcome) => outcome,
@@ -106,6 +111,9 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
         Ok(kept) => (Arc::clone(&kept), driver.finish(id, kept).await),
         Err(error) => (outcome, Err(error)),
     };
+    if let Some(key) = cached_under.filter(|_| recorded.is_ok()) {
+        driver.inner.result_cache.insert(key, &outcome, driver.inner.clock.monotonic());
+    }
     fault::point("call.finished");
     (Some((id, outcome)), recorded)
 }
@@ -143,7 +151,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
     else {
         return Ok(CallStart::Nothing);
     };
-    let (asked, pending) = (Arc::clone(&found.asked), found.pending.clone());
+    let (asked, arguments, pending) = (Arc::clone(&found.asked), Arc::clone(found.arguments()), found.pending.clone());
     let toolset = match turn::toolset(driver, &transcript).await? {
         Ok(toolset) => toolset,
         Err(error) => return Ok(CallStart::Refused(Outcome::failure(error.code(), error.to_string()))),
@@ -152,14 +160,18 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
         let message = format!("tool `{}` is not in the query's toolset", asked.tool);
         return Ok(CallStart::Refused(Outcome::failure(outcome_code::UNKNOWN_TOOL, message)));
     };
+    let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
     Ok(CallStart::Run(Box::new(PreparedCall {
         repeatable,
-        timeout: tool.timeout.unwrap_or(head.limits.tool_timeout).min(head.limits.tool_timeout),
+        cached_under: query.key(tool, &asked.arguments),
+        timeout: tool.timeout.map_or(head.limits.tool_timeout, |own| {
+            own.min(head.limits.tool_timeout.max(driver.inner.settings.ceilings.tool_timeout))
+        }),
         call: InsideCall {
             namespace: head.namespace.clone(),
             id,
             tool: Arc::clone(tool),
-            arguments: Arc::clone(&asked.arguments),
+            arguments,
             attempt,
             results: Results::of(Arc::clone(&transcript), Arc::clone(&driver.inner.blobs)),
         },
@@ -184,7 +196,7 @@ async fn run_inside(driver: &Driver, prepared: PreparedCall) -> RunReply {
     let kind = call.tool.binding.kind();
     let Some(runner) = driver.inner.resources.registry().runner(kind).cloned() else {
         let name = &call.tool.name;
-        let message = format!("this version of the server does not run tools of type `{kind}`, which `{name}` is");
+        let message = format!("`{name}` is a tool of type `{kind}`, which this version of the server does not run");
         return Outcome::failure(outcome_code::NO_RUNNER, message).into();
     };
     let progress = Arc::new(CallProgress::new(&driver.live, &call, timeout));

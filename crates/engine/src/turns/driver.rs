@@ -376,7 +376,7 @@ impl Driver {
         let position = self.append(leave).await?;
         // The handle is all that is left of the call.
         self.inner.make_durable(&self.live, position).await?;
-        // The timer reads committed rows: told earlier, it would find this one a second later.
+        // Only now, since the timer reads committed rows: notified earlier, it would find this one a second later.
         self.inner.deadlines.expect(poll_at);
         Ok(())
     }
@@ -415,8 +415,13 @@ impl Driver {
     }
 }
 
-fn expect_deadline(inner: &Inner, locked: &LockedQuery<'_>) {
-    if let Some(deadline) = locked.state().and_then(|state| state.head.deadline()) {
+/// Registers the deadline of a query, and notifies the workers that wait for a call of it.
+pub(crate) fn expect_deadline(inner: &Inner, locked: &LockedQuery<'_>) {
+    let Some(QueryState { head, .. }) = locked.state() else { return };
+    if let Some(deadline) = head.deadline() {
         inner.deadlines.expect(deadline);
+    }
+    if head.claimable().next().is_some() {
+        inner.claimable.notify_waiters();
     }
 }

@@ -1,4 +1,4 @@
-//! Retries of queries that a crash has hit, isolated so that the one that causes crashes is told from the others.
+//! Retries of queries that a crash has hit, isolated so that the one that causes crashes can be identified.
 //!
 //! The first few times, all queries that were hit are retried together. A query that was hit more often is retried in
 //! isolation: one at a time, and none while a retry of the others is under way. A crash during such a retry counts

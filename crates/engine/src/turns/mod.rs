@@ -2,8 +2,7 @@
 //!
 //! [`driver`] asks the machine what is next and does it: a [`turn`] of the model, or [`dispatch`] of inside calls. A
 //! query whose target is a tool has turns without a model ([`tool_target`]); one that a crash has hit may be retried in
-//! [`isolation`]. A call that runs on elsewhere is [`pending`], and one of
-//! [`terminate`] is the last.
+//! [`isolation`]. A call that runs on elsewhere is [`pending`], and a call of [`terminate`] ends the query.
 
 pub use terminate::TERMINATE;
 
@@ -13,6 +12,7 @@ pub(crate) mod driver;
 pub(crate) mod isolation;
 pub(crate) mod pending;
 mod progress;
+pub(crate) mod result_cache;
 pub(crate) mod spans;
 pub(crate) mod terminate;
 pub(crate) mod tool_target;

@@ -1,11 +1,11 @@
-//! Cancellation of pending calls whose results are not wanted any more.
+//! Cancellation of pending calls whose results are no longer wanted.
 //!
-//! Best effort: a call that runs on elsewhere cannot be made to stop by a journal entry, and one that is not cancelled
-//! because the process died ends by itself. No query waits for it.
+//! Best effort: a journal entry cannot stop a call that runs elsewhere, and a call that is not cancelled because the
+//! process died ends by itself. No query waits for it.
 
 use std::{sync::Arc, time::Duration};
 
-use bosun_core::{CallId, Toolset, transcript::Call};
+use bosun_core::{CallId, transcript::Call};
 
 use crate::{Results, engine::Inner, queries::state::QueryState, runner::InsideCall};
 
@@ -26,9 +26,11 @@ pub(crate) fn cancel(inner: &Arc<Inner>, state: &QueryState, expired: &[CallId])
     let (inner, head, transcript) = (Arc::clone(inner), Arc::clone(&state.head), Arc::clone(&state.transcript));
     let tasks = inner.tasks.clone();
     tasks.spawn(async move {
-        let Some(toolset) = toolset(&inner, transcript.spec.toolset).await else { return };
+        let Ok(Some(toolset)) = inner.frozen_toolset(transcript.spec.toolset).await else { return };
         let results = Results::of(Arc::clone(&transcript), Arc::clone(&inner.blobs));
-        for Call { asked, pending, .. } in abandoned {
+        for call in abandoned {
+            let arguments = Arc::clone(call.arguments());
+            let Call { asked, pending, .. } = call;
             let (Some(pending), Some(member)) = (pending, toolset.get(&asked.tool)) else { continue };
             let tool = Arc::clone(&member.tool);
             let Some(runner) = inner.resources.registry().runner(tool.binding.kind()).cloned() else { continue };
@@ -36,7 +38,7 @@ pub(crate) fn cancel(inner: &Arc<Inner>, state: &QueryState, expired: &[CallId])
                 namespace: head.namespace.clone(),
                 id: asked.call,
                 tool,
-                arguments: Arc::clone(&asked.arguments),
+                arguments,
                 attempt: 1,
                 results: results.clone(),
             };
@@ -45,12 +47,4 @@ pub(crate) fn cancel(inner: &Arc<Inner>, state: &QueryState, expired: &[CallId])
             }
         }
     });
-}
-
-async fn toolset(inner: &Inner, hash: bosun_core::ContentHash) -> Option<Arc<Toolset>> {
-    if let Some(toolset) = inner.toolsets.get(hash) {
-        return Some(toolset);
-    }
-    let document = inner.store.document(hash).await.ok()??;
-    Toolset::from_document(&document).ok().map(|toolset| inner.toolsets.share(toolset))
 }

@@ -1,6 +1,6 @@
-//! The progress of a running call: shown to subscribers, and a reason to go on waiting.
+//! The progress of a running call: shown to subscribers, and an extension of its timeout.
 //!
-//! A call that reports progress is not timed out while it does, up to a multiple of its timeout.
+//! Each report restarts the timeout of the call, up to a multiple of it in total.
 
 use std::{
     future::Future,

@@ -1,7 +1,7 @@
 //! The builtin tool `terminate`: a model that calls it has given its answer.
 //!
-//! The call is one like any other: asked, started and finished in the journal. Once all calls of its turn have their
-//! outcomes, the next turn is not the model's: its text is the result of the call, and so the query completes. After a
+//! The call is like any other: asked, started and finished in the journal. Once all calls of its turn have their
+//! outcomes, the next turn asks no model: its text is the result of the call, and so the query completes. After a
 //! crash in between, the journal leads to the same turn again. There is no event for it: readers of the journal find an
 //! answer, as in every query that completes.
 

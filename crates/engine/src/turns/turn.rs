@@ -10,14 +10,18 @@ use std::{
 };
 
 use bosun_core::{
-    Head, Transcript,
+    Binding, Head, Tool, Transcript,
     ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
     machine::{self, AskedByModel, CallWay, ModelTurnReply, OutputCheck, outcome_code},
     query::{Spec, TargetKind},
     schema::Schema,
-    tool::toolset::{Toolset, ToolsetMember},
+    tool::{
+        Confirm,
+        missing::{MissingParameter, ParameterRequest, REQUEST_MISSING_PARAMETERS, missing_parameters},
+        toolset::{Toolset, ToolsetMember},
+    },
     transcript::{Message, Told, Turn},
 };
 use tracing::Instrument as _;
@@ -30,6 +34,7 @@ use crate::{
     queries::live::LiveQuery,
     turns::documents,
     turns::driver::{Begun, Driver},
+    turns::result_cache::CallingQuery,
     turns::spans,
     turns::terminate,
     turns::tool_target,
@@ -42,14 +47,17 @@ enum PreparedTurn {
     Ask(Box<Question>),
     /// No model is asked: the query is one of a tool.
     Direct(tool_target::ToolTargetAnswer, Arc<Toolset>),
-    /// No model is asked: it has chosen its last words.
-    Terminate(Box<LastWords>),
+    /// No model is asked: the result of its call of `terminate` is the answer.
+    Terminate(Box<WholeReply>),
 }
 
-struct LastWords {
+/// An answer, and what it is checked against.
+struct WholeReply {
     reply: ModelReply,
     toolset: Arc<Toolset>,
+    /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
+    /// What is added to the conversation if this is the last turn, without the answer itself.
     said: Option<Vec<Message>>,
 }
 
@@ -70,24 +78,22 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     fault::point("turn.started");
     let told = mem::take(&mut driver.told);
     let prepared = prepare(driver, told, &head, &transcript).await?;
-    let spec = Arc::clone(&transcript.spec);
+    let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
     // So that the next appender does not have to copy them.
     drop((head, transcript));
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, reply, toolset, spec, None, None).await;
+            return end(driver, WholeReply { reply, toolset, schema: None, said: None }, query).await;
         }
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
-        Ok(PreparedTurn::Terminate(last)) => {
-            let LastWords { reply, toolset, schema, said } = *last;
-            return end(driver, reply, toolset, spec, schema, said).await;
-        }
+        Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query).await,
         Err(error) => return fail(driver, &error).await,
     };
     let Question { model, request, turns, schema, said } = question;
+    let spec = Arc::clone(&query.spec);
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let reply = tokio::select! {
@@ -106,7 +112,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, reply, toolset, spec, schema, said).await
+            end(driver, WholeReply { reply, toolset, schema, said }, query).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -119,14 +125,8 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
 }
 
 /// Appends the outcome of an answer.
-async fn end(
-    driver: &mut Driver,
-    reply: ModelReply,
-    toolset: Arc<Toolset>,
-    spec: Arc<Spec>,
-    schema: Option<Arc<Schema>>,
-    said: Option<Vec<Message>>,
-) -> Result<(), StoreError> {
+async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Result<(), StoreError> {
+    let WholeReply { reply, toolset, schema, said } = whole;
     // Checked for every model, whether or not its client limits the size itself.
     if let Err(error) = reply.check_size() {
         return fail(driver, &error).await;
@@ -137,17 +137,29 @@ async fn end(
         said.into()
     });
     // Before the query is locked: callers that want the lock, and perhaps a worker, would wait for the check.
-    let reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
+    let mut reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
+        let (toolset, spec) = (Arc::clone(&toolset), Arc::clone(&query.spec));
         driver.inner.offload.run(move || checked(reply, &toolset, &spec, schema.as_deref())).await
     } else {
-        checked(reply, &toolset, &spec, schema.as_deref())
+        checked(reply, &toolset, &query.spec, schema.as_deref())
     };
+    driver.inner.answer_from_cache(&query, &toolset, &mut reply.calls);
+    let ceilings = driver.inner.settings.ceilings;
     driver
         .end_turn(said, |head, now| {
             let mut reply = reply;
             for call in &mut reply.calls {
-                if let CallWay::Outside { timeout } = &mut call.way {
-                    *timeout = (*timeout).min(head.limits.external_timeout);
+                let clamp = |timeout: &mut Duration, limit: Duration, ceiling: Duration| {
+                    *timeout = if *timeout == NO_TIMEOUT { limit } else { (*timeout).min(limit.max(ceiling)) };
+                };
+                match &mut call.way {
+                    CallWay::Outside { timeout } | CallWay::Worker { timeout, .. } => {
+                        clamp(timeout, head.limits.external_timeout, ceilings.external_timeout);
+                    }
+                    CallWay::Approval { timeout, .. } | CallWay::Parameters { timeout } => {
+                        clamp(timeout, head.limits.approval_timeout, ceilings.approval_timeout);
+                    }
+                    CallWay::Inside { .. } | CallWay::Refused { .. } | CallWay::Cached { .. } => {}
                 }
             }
             machine::end_turn(head, now, reply)
@@ -156,6 +168,9 @@ async fn end(
     fault::point("turn.ended");
     Ok(())
 }
+
+/// Stands for the query's own limit until that is known.
+const NO_TIMEOUT: Duration = Duration::MAX;
 
 /// The [effort](Schema::effort) that is spent on a worker of the runtime; more goes to the blocking pool.
 pub(crate) const INLINE_EFFORT: u64 = 50_000;
@@ -207,8 +222,8 @@ fn check_output(schema: &Schema, text: Option<&str>) -> OutputCheck {
     let source = schema.source().to_string();
     let repeated = if source.len() <= SCHEMA_REPEATED { format!(": {source}") } else { ".".to_owned() };
     OutputCheck::Misfits(format!(
-        "This answer is not what was asked for: {faults}\nAnswer again, with nothing but one JSON object that \
-         fits its JSON Schema{repeated}"
+        "This answer is not what was asked for: {faults}\nAnswer again with one JSON object that matches its \
+         JSON Schema, and nothing else{repeated}"
     ))
 }
 
@@ -259,7 +274,7 @@ async fn prepare(
     let said = || spec.conversation.is_some().then(|| transcript.remembered(&showing));
     if let Some(response) = terminate::response(transcript, &toolset, &showing) {
         let reply = ModelReply { text: Some(response), ..ModelReply::default() };
-        let last = LastWords { reply, schema, said: said(), toolset };
+        let last = WholeReply { reply, schema, said: said(), toolset };
         return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
     }
     let history = match history(driver, transcript).await? {
@@ -267,7 +282,7 @@ async fn prepare(
         Err(error) => return Ok(Err(error)),
     };
     let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
-        return Ok(Err(ModelError::Misconfigured(format!("model `{}` does not exist any more", spec.model))));
+        return Ok(Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model))));
     };
     let said = said();
     let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
@@ -334,7 +349,7 @@ async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<Hist
 fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     let ModelCall { provider_id, alias, arguments: written } = call;
     let provider_id: Arc<str> = provider_id.into();
-    let refused = |tool, alias, written, code: &str, message| AskedByModel {
+    let refused_with = |tool, alias, written, code: &str, message, details| AskedByModel {
         provider_id: Arc::clone(&provider_id),
         tool,
         alias,
@@ -342,8 +357,9 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
         written: Some(written),
         dropped: Vec::new(),
         deprecated: None,
-        way: CallWay::Refused { code: code.into(), message },
+        way: CallWay::Refused { code: code.into(), message, details },
     };
+    let refused = |tool, alias, written, code: &str, message| refused_with(tool, alias, written, code, message, None);
     let Some(member) = toolset.by_alias(&alias) else {
         let message = format!("there is no tool `{alias}`; use one of the tools that are listed");
         let alias: Arc<str> = alias.into();
@@ -351,23 +367,33 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     };
     let ToolsetMember { tool, name, alias, .. } = member;
     let (name, alias) = (Arc::clone(name), Arc::clone(alias));
-    let checked = match member.schema() {
-        Ok(schema) => schema.check_arguments(&written),
+    let schema = match member.schema() {
+        Ok(schema) => schema,
         Err(error) => {
             let message = format!("the parameters of this tool cannot be checked: {error}");
             return refused(name, alias, written, outcome_code::INVALID_SCHEMA, message);
         }
     };
-    match checked {
+    match schema.check_arguments(&written) {
         Ok(arguments) => {
-            let way = if tool.is_external() {
-                // Clamped to the query's limit when that is known.
-                CallWay::Outside { timeout: tool.timeout.unwrap_or(Duration::MAX) }
-            } else {
-                CallWay::Inside { repeatable: tool.is_safe_to_repeat() }
-            };
+            let mut way = way_of(tool);
             let dropped = arguments.dropped.clone();
             let mut arguments = arguments.into_value();
+            // Planners leave empty texts and placeholders where an integration needs a value.
+            let missing = match tool.binding {
+                Binding::Nango(_) => missing_parameters(&schema, &arguments),
+                _ => Vec::new(),
+            };
+            if !missing.is_empty() {
+                let (message, details) = missing_result(&missing);
+                return refused_with(name, alias, written, outcome_code::MISSING_PARAMETERS, message, Some(details));
+            }
+            if matches!(&tool.binding, Binding::Builtin { name } if name == REQUEST_MISSING_PARAMETERS) {
+                match ParameterRequest::read(toolset, &arguments) {
+                    Ok(request) => (arguments, way) = (request.describe(), CallWay::Parameters { timeout: NO_TIMEOUT }),
+                    Err(message) => return refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, message),
+                }
+            }
             if let Err(message) = tool.fill_presets(&mut arguments, &spec.parameters) {
                 return refused(name, alias, written, outcome_code::TOOL_FAILED, message);
             }
@@ -390,9 +416,42 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
         }
         Err(violations) => {
             let sentences: Vec<_> = violations.iter().map(|violation| violation.message.as_str()).collect();
-            refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, shortened(sentences.join("; ")))
+            let message = shortened(sentences.join("; "));
+            let missing = match json::parse(&written, json::JsonLimits::ARGUMENTS) {
+                Ok(arguments) if violations.iter().all(|violation| violation.keyword == "required") => {
+                    missing_parameters(&schema, &arguments)
+                }
+                _ => Vec::new(),
+            };
+            if missing.is_empty() {
+                return refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, message);
+            }
+            let (_, details) = missing_result(&missing);
+            refused_with(name, alias, written, outcome_code::MISSING_PARAMETERS, message, Some(details))
         }
     }
+}
+
+/// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
+fn way_of(tool: &Tool) -> CallWay {
+    let repeatable = tool.is_safe_to_repeat();
+    let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);
+    if tool.is_external() && tool.claimable {
+        CallWay::Worker { timeout, repeatable }
+    } else if tool.is_external() {
+        CallWay::Outside { timeout }
+    } else if tool.confirm == Some(Confirm::Always) {
+        CallWay::Approval { repeatable, timeout: tool.approval_timeout.unwrap_or(NO_TIMEOUT) }
+    } else {
+        CallWay::Inside { repeatable }
+    }
+}
+
+/// What the model reads of a call that lacks parameters: a sentence for each, and the list as data.
+fn missing_result(missing: &[MissingParameter]) -> (String, Arc<serde_json::Value>) {
+    let sentence = |parameter: &MissingParameter| format!("Missing required parameter: {}", parameter.path);
+    let sentences: Vec<_> = missing.iter().map(sentence).collect();
+    (shortened(sentences.join("; ")), Arc::new(serde_json::json!({ "missing": missing })))
 }
 
 /// Streams text to the readers of a query, up to the size limit of a reply: beyond it the reply fails, and further text

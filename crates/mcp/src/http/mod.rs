@@ -10,13 +10,14 @@ mod token;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use bosun_adapters::{
-    manifests::{McpAuthorization, McpEndpoint, McpServerManifest},
+    manifests::{McpAuthorization, McpEndpoint, McpHeader, McpServerManifest},
     outbound::{Body, OutboundError, Pool, cause},
     secret::{
         Secret, SecretError, SecretSource, Secrets,
         binding::{Destination, HostPart},
     },
 };
+use bosun_core::audit::is_secret_name;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -34,7 +35,7 @@ use rmcp::{
 use sse_stream::Sse;
 use url::Url;
 
-use crate::redact::Redactor;
+use crate::{error::McpError, redact::Redactor};
 
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -77,7 +78,7 @@ fn failure(error: impl Into<HttpError>) -> Failure {
     Failure::Client(error.into())
 }
 
-/// Sends the messages of one server's sessions.
+/// Sends the messages of one session.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpClient(Arc<Inner>);
 
@@ -85,10 +86,12 @@ pub(crate) struct HttpClient(Arc<Inner>);
 struct Inner {
     server: Arc<McpServerManifest>,
     endpoint: McpEndpoint,
+    /// The headers that depend on the caller of the session.
+    own_headers: HeaderMap,
     pool: Arc<Pool>,
     secrets: Arc<Secrets>,
     token: token::TokenCache,
-    /// That of the session, which learns what is sent.
+    /// The session's redactor, which learns every secret that is sent.
     redactor: Arc<Redactor>,
 }
 
@@ -96,11 +99,22 @@ impl HttpClient {
     pub(crate) fn new(
         server: Arc<McpServerManifest>,
         endpoint: McpEndpoint,
+        headers: &[(String, String)],
         pool: Arc<Pool>,
         secrets: Arc<Secrets>,
         redactor: Arc<Redactor>,
-    ) -> Self {
-        Self(Arc::new(Inner { server, endpoint, pool, secrets, token: token::TokenCache::default(), redactor }))
+    ) -> Result<Self, McpError> {
+        let mut own_headers = HeaderMap::new();
+        for (name, value) in headers {
+            let bad = || McpError::Unavailable(HttpError::BadHeader(name.clone()).to_string());
+            let header = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+            own_headers.insert(header, sensitive(value).ok_or_else(bad)?);
+            if is_secret_name(name) {
+                redactor.learn(&[Secret::new(value.clone())]);
+            }
+        }
+        let token = token::TokenCache::default();
+        Ok(Self(Arc::new(Inner { server, endpoint, own_headers, pool, secrets, token, redactor })))
     }
 
     async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Response<Body>, HttpError> {
@@ -122,7 +136,9 @@ impl Inner {
         *request.method_mut() = method;
         *request.uri_mut() = url.as_str().parse().map_err(|_| HttpError::BadAddress)?;
         *request.headers_mut() = headers;
-        for (name, source) in &self.endpoint.headers {
+        request.headers_mut().extend(self.own_headers.clone());
+        for (name, value) in &self.endpoint.headers {
+            let McpHeader::Fixed(source) = value else { continue };
             let Some(secret) = self.resolve(source, HostPart::Header, to).await? else { continue };
             let bad = || HttpError::BadHeader(name.clone());
             let header = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
@@ -336,7 +352,7 @@ impl StreamableHttpClient for HttpClient {
                 let events = event_stream::bounded(response.into_body(), max_sse_event_size);
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
-            // The specification wants 202 here, but some servers answer with something that means nothing.
+            // The specification requires 202 here, but some servers answer with a body, which has no meaning.
             _ if !is_request => Ok(StreamableHttpPostResponse::Accepted),
             Some(kind) if kind.starts_with(JSON) => {
                 let body = read(response.into_body(), LARGEST_ANSWER).await.map_err(failure)?;

@@ -53,12 +53,22 @@ pub struct McpStandIn {
     _tasks: JoinSet<io::Result<()>>,
 }
 
+/// A call, and on whose behalf it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedCall {
+    pub session: Option<String>,
+    /// The header `x-user`.
+    pub user: Option<String>,
+}
+
 #[derive(Debug)]
 struct Shared {
     behaviour: String,
     sessions: Mutex<HashSet<String>>,
     opened: AtomicU32,
     calls: AtomicU32,
+    received: Mutex<Vec<ReceivedCall>>,
+    closed: Mutex<Vec<String>>,
     tokens: AtomicU32,
     /// Requests that came from a redirect.
     followed: AtomicU32,
@@ -77,6 +87,8 @@ impl McpStandIn {
             sessions: Mutex::default(),
             opened: AtomicU32::new(0),
             calls: AtomicU32::new(0),
+            received: Mutex::default(),
+            closed: Mutex::default(),
             tokens: AtomicU32::new(0),
             followed: AtomicU32::new(0),
         });
@@ -96,6 +108,18 @@ impl McpStandIn {
     #[must_use]
     pub fn sessions(&self) -> u32 {
         self.shared.opened.load(Ordering::Relaxed)
+    }
+
+    /// The calls that have arrived.
+    #[must_use]
+    pub fn received(&self) -> Vec<ReceivedCall> {
+        self.shared.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The sessions that were closed by the client.
+    #[must_use]
+    pub fn closed(&self) -> Vec<String> {
+        self.shared.closed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many calls have arrived.
@@ -129,11 +153,23 @@ async fn serve(
     if let Some(refused) = shared.refuse(&headers) {
         return refused;
     }
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let session = header("mcp-session-id");
+    if method == Method::DELETE
+        && let Some(session) = &session
+    {
+        shared.closed.lock().unwrap_or_else(PoisonError::into_inner).push(session.clone());
+        return StatusCode::NO_CONTENT.into_response();
+    }
     if method != Method::POST {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     let Ok(message) = serde_json::from_slice::<Value>(&body) else { return StatusCode::BAD_REQUEST.into_response() };
-    shared.answer(&message, headers.get("mcp-session-id").and_then(|id| id.to_str().ok()))
+    if message["method"] == "tools/call" {
+        let call = ReceivedCall { session: session.clone(), user: header("x-user") };
+        shared.received.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+    }
+    shared.answer(&message, session.as_deref())
 }
 
 fn with(status: StatusCode, name: &'static str, value: &str) -> Response {

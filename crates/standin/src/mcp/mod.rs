@@ -1,7 +1,6 @@
 //! A stand-in for MCP servers: a good one, and many that misbehave, each in one way.
 //!
-//! Messages are written by hand, not with a library of the protocol, since a library would not send what is wrong with
-//! them. [`stdio`] plays a behaviour over standard input and output, [`http`] over streamable HTTP. The tools are the
+//! Messages are written by hand: a library of the protocol would refuse to send malformed ones. [`stdio`] plays a behaviour over standard input and output, [`http`] over streamable HTTP. The tools are the
 //! same everywhere: `echo` repeats its argument, or a variable of the environment, and `add_numbers` has structured results.
 
 pub mod http;
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("good", "answers everything"),
     ("newest", "speaks the revision without `initialize` only"),
-    ("banner", "writes lines that are not messages to standard output, and is good beside that"),
+    ("banner", "writes lines that are not messages to standard output, and is good otherwise"),
     ("slow-start", "answers the first request after a second"),
     ("exit-at-start", "ends before the first answer, with a reason on standard error"),
     ("silent-at-start", "never answers"),
@@ -54,8 +53,13 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("error-flood", "writes megabytes to standard error before it answers"),
     ("asks-for-sampling", "asks for a model's answer before it answers"),
     ("asks-for-elicitation", "asks for a user's input before it answers"),
+    ("asks-with-defaults", "asks for a user's input that has defaults, before it answers"),
     ("asks-for-roots", "asks for directories before it answers"),
     ("wants-input", "answers that the call needs input, in the newer protocol's way"),
+    (
+        "wants-form",
+        "answers that the call needs a user's input, and again with what it gets, in the newer protocol's way",
+    ),
     ("changes", "changes the description of its tool after the first list, and says so"),
     ("changes-schema", "changes the schema of its tool after the first list, and says so"),
     ("list-changed-storm", "says thousands of times that its tools have changed"),
@@ -131,8 +135,9 @@ impl Play {
         match method {
             // An answer to what the server has asked.
             None => self.asked.take().map_or_else(Vec::new, |call| {
-                let refused = message.pointer("/error/message").and_then(Value::as_str);
-                vec![said(&call, &format!("I was told: {}", refused.unwrap_or("yes")))]
+                let refused = message.pointer("/error/message").and_then(Value::as_str).map(str::to_owned);
+                let told = refused.unwrap_or_else(|| message["result"].to_string());
+                vec![said(&call, &format!("I was told: {told}"))]
             }),
             Some("server/discover") => self.discover(id),
             Some("initialize") => self.initialize(id, message),
@@ -300,6 +305,10 @@ impl Play {
                 let schema = json!({"type": "object", "properties": {"pin": {"type": "string"}}});
                 question("elicitation/create", json!({"message": "Your PIN?", "requestedSchema": schema}))
             }
+            "asks-with-defaults" => {
+                self.asked = Some(id.clone());
+                question("elicitation/create", form())
+            }
             "asks-for-roots" => {
                 self.asked = Some(id.clone());
                 question("roots/list", json!({}))
@@ -309,9 +318,24 @@ impl Play {
                 json!({"resultType": "input_required", "requestState": "s",
                        "inputRequests": {"a": {"method": "roots/list", "params": {}}}}),
             )],
+            "wants-form" => match (message.pointer("/params/inputResponses"), &message["params"]["requestState"]) {
+                (Some(answers), state) => vec![said(id, &format!("{answers} {state}"))],
+                (None, _) => vec![answer(
+                    id,
+                    json!({"resultType": "input_required", "requestState": "s",
+                           "inputRequests": {"a": {"method": "elicitation/create", "params": form()}}}),
+                )],
+            },
             _ => vec![good()],
         }
     }
+}
+
+/// A form for a user, whose required field has a default.
+fn form() -> Value {
+    let fields = json!({"city": {"type": "string", "default": "Paris"}, "days": {"type": "integer"}});
+    json!({"mode": "form", "message": "Which city?",
+           "requestedSchema": {"type": "object", "properties": fields, "required": ["city"]}})
 }
 
 /// The text, or the variable of the environment that it names as `$NAME`.

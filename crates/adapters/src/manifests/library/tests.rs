@@ -1,4 +1,4 @@
-//! What clients store, beside what files describe.
+//! Stored manifests together with those of files.
 
 use std::{path::Path, sync::Arc};
 
@@ -66,8 +66,8 @@ fn every_kind_is_described_as_it_was_written() {
     assert_eq!(names(ResourceKind::McpServer), ["files", "granted", "local"]);
     assert_eq!(names(ResourceKind::Memory), ["default", "plain", "short"], "and the one that every namespace has");
     assert_eq!(names(ResourceKind::ConfigMap), ["settings"]);
-    let tools =
-        "ask-greeter ask-team calculator client-search current_time fetch noop read-file read_result script terminate";
+    let tools = "ask-greeter ask-team calculator client-search current_time fetch noop read-file read_result \
+         request_missing_parameters script terminate";
     assert_eq!(names(ResourceKind::Tool).join(" "), tools);
     let team = registry.resource(ResourceKind::Team, &kinds(), "pair").unwrap();
     assert_eq!(team.manifest.description.spec["members"][1], json!({"name": "inner", "type": "team"}));

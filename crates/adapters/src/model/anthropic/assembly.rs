@@ -120,7 +120,7 @@ impl AssembleReply for MessagesAssembly {
                 return Err(ModelError::Refused { status: 200, message }.into());
             }
             Stop::ToolUse if !has_calls => {
-                return Err(malformed("`stop_reason` speaks of tool calls, and there are none").into());
+                return Err(malformed("`stop_reason` announces tool calls, and there are none").into());
             }
             Stop::EndTurn | Stop::Pause if has_calls => {
                 return Err(malformed("the message asks for tools, and its `stop_reason` does not").into());
@@ -253,7 +253,7 @@ impl MessagesAssembly {
                 fields::grow_members(&mut block.fields, delta);
             }
             (BlockKind::Text(_) | BlockKind::ToolUse { .. }, other) => {
-                return Err(malformed(format!("a `{other}` does not belong into block {index}")));
+                return Err(malformed(format!("a `{other}` does not belong in block {index}")));
             }
         }
         Ok(())
@@ -298,7 +298,7 @@ impl MessagesAssembly {
             other => return Err(malformed(format!("`stop_reason` is `{other}`"))),
         };
         if self.stop.is_some_and(|earlier| earlier != stop) {
-            return Err(malformed("`stop_reason` changes its mind"));
+            return Err(malformed("`stop_reason` changes within the answer"));
         }
         self.stop = Some(stop);
         Ok(())

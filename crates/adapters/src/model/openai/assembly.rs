@@ -135,7 +135,9 @@ impl ChatAssembly {
             None => return Err(malformed("a choice has no content")),
         }
         match (self.finish, finish) {
-            (Some(earlier), Some(later)) if earlier != later => Err(malformed("`finish_reason` changes its mind")),
+            (Some(earlier), Some(later)) if earlier != later => {
+                Err(malformed("`finish_reason` changes within the answer"))
+            }
             (None, Some(_)) => {
                 self.finish = finish;
                 Ok(())
@@ -203,7 +205,7 @@ impl ChatAssembly {
         }
         let call = &mut self.calls[position];
         if call.is_whole {
-            return Err(malformed(format!("tool call {index} came in one piece, and goes on")));
+            return Err(malformed(format!("tool call {index} was sent whole, and a fragment of it follows")));
         }
         if id.is_some_and(|id| id != call.id) {
             return Err(malformed(format!("tool call {index} changes its id")));
@@ -233,7 +235,7 @@ impl ChatAssembly {
             }
             Finish::ContentFilter => return Err(withheld("the content filter of the model API withheld the answer")),
             Finish::ToolCalls if self.calls.is_empty() => {
-                return Err(malformed("`finish_reason` speaks of tool calls, and there are none"));
+                return Err(malformed("`finish_reason` announces tool calls, and there are none"));
             }
             Finish::Stop | Finish::ToolCalls => {}
         }

@@ -1,4 +1,4 @@
-//! Messages of a conversation as the API is sent them.
+//! The messages of a conversation in the wire format.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use bosun_wire::chat::Message;
 use super::WIRE;
 use crate::model::fields;
 
-/// `echo` gives the API back what it said in fields of its own.
+/// With `echo`, the API gets its provider-specific fields back.
 pub(super) fn of(message: &transcript::Message, echo: bool) -> Message<'_> {
     let mut sent = message::to_chat(message);
     match (message, &mut sent) {
@@ -19,7 +19,7 @@ pub(super) fn of(message: &transcript::Message, echo: bool) -> Message<'_> {
                 call.own = said.and_then(|said| said.get("calls")?.get(index)?.as_object()).map(Cow::Borrowed);
             }
         }
-        // The call has the name already, and not every server takes it here.
+        // The call has the name already, and not every server accepts it here.
         (_, Message::Tool { name, .. }) => *name = None,
         _ => {}
     }

@@ -183,7 +183,7 @@ fn the_endpoint_is_below_the_base_url() {
     check("https://x.test/a?api-version=1", Ok("https://x.test/a/chat/completions?api-version=1"));
     check("localhost:11434", Err("must begin with http:// or https://"));
     check("file:///etc/passwd", Err("must begin with http:// or https://"));
-    check("https://user:key@x.test", Err("must not hold a user or a password; use `apiKey` or `headers`"));
+    check("https://user:key@x.test", Err("must not contain a user or a password; use `apiKey` or `headers`"));
     check("not a url", Err("is not a URL"));
 }
 

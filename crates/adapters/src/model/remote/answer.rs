@@ -1,4 +1,4 @@
-//! Reads what an API sends back, within the limits of time and size.
+//! Reads the answer of an API, within limits of time and size.
 
 use std::time::{Duration, SystemTime};
 
@@ -77,7 +77,7 @@ pub(super) async fn refusal(response: Response<Body>, idle: Duration) -> Failure
     };
     let is_busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
     let is_outage = status.is_server_error();
-    // A spent quota comes as 429, and no wait brings it back.
+    // An exhausted quota is reported as 429, and waiting does not restore it.
     if (is_busy || is_outage) && may_retry && error_code(&body) != Some("insufficient_quota") {
         Failure::Passing { message: format!("{}: {message}", status.as_u16()), asked_wait, is_outage }
     } else {
@@ -108,11 +108,11 @@ impl Parts {
                     return Some(Err(ModelError::Incomplete(message)));
                 }
                 Err(_) => {
-                    let message = format!("nothing came for {} s", self.idle.as_secs());
+                    let message = format!("nothing arrived for {} s", self.idle.as_secs());
                     return Some(Err(ModelError::Incomplete(message)));
                 }
             };
-            // What is no data are trailers, which say nothing about an answer.
+            // A frame without data has trailers, which are not part of the answer.
             let Ok(part) = frame.into_data() else { continue };
             self.read += part.len();
             if self.read > self.largest {
@@ -124,8 +124,7 @@ impl Parts {
     }
 }
 
-/// The sentence in an error body: `{error: {message}}` at OpenAI and Anthropic alike, and what other
-/// servers make of it.
+/// The message in an error body: `{error: {message}}` at OpenAI and Anthropic alike, and the variants of other servers.
 pub(crate) fn error_message(body: &Value) -> Option<&str> {
     let error = body.get("error").unwrap_or(body);
     let message = match error {

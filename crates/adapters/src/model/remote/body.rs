@@ -1,7 +1,7 @@
 //! The body of a request: one JSON object, written member by member.
 //!
-//! Members stand in the order in which they are written, which is what prompt caches look at, and a member that is
-//! there as JSON already is taken byte for byte.
+//! Members keep the order in which they are written, since prompt caches compare prefixes; a member that is already JSON
+//! is copied byte for byte.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,12 +10,12 @@ use serde_json::Value;
 pub(crate) struct RequestBody(String);
 
 impl RequestBody {
-    /// One that begins with the name of its model, as every one does.
+    /// A body that begins with the name of its model, as every one does.
     pub(crate) fn of(model: &str) -> Result<Self, serde_json::Error> {
         Ok(Self(format!("{{\"model\":{}", serde_json::to_string(model)?)))
     }
 
-    /// Adds what is JSON already.
+    /// Adds a member that is already JSON.
     pub(crate) fn json(&mut self, name: &str, json: &str) {
         self.0.push_str(",\"");
         self.0.push_str(name);
@@ -28,7 +28,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// What a query asks of its model, and then what the manifest says, where the query does not say it.
+    /// The options of the query, then the properties of the manifest that the query does not override.
     pub(crate) fn settings(
         &mut self,
         asked: &[(&'static str, Value)],

@@ -1,4 +1,4 @@
-//! What the models of a server share: the connection pool, and what is known of the APIs behind it.
+//! What the models of a server share: the connection pool, and the health of the APIs behind it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connections of this pool. Nothing is known of any API yet.
+    /// Connections of this pool. No API has been called yet.
     #[must_use]
     pub fn new(pool: Arc<Pool>) -> Self {
         Self { pool, endpoints: Endpoints::default() }

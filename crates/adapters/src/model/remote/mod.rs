@@ -1,10 +1,9 @@
 //! Models that are reached over HTTP: everything that does not depend on the wire format.
 //!
-//! One turn is one request. It is sent again only while nothing of an answer has been shown: after a
-//! refusal for load, a failed connection or a silence, and only as far as the budget of its address
-//! goes. Once text has been shown, what breaks off is an error, and whether to begin the turn again is
-//! the engine's decision. Redirects and proxies of the environment are not followed: a key goes to the
-//! host that the manifest names and nowhere else.
+//! One turn is one request. It is retried only while nothing of an answer has been shown: after a refusal due to load, a
+//! failed connection or a timeout, and within the retry budget of its address. Once text has been shown, an interruption
+//! is an error, and whether to begin the turn again is the engine's decision. Redirects and proxies of the environment
+//! are not followed: a key goes to the host that the manifest names and nowhere else.
 
 mod answer;
 mod body;
@@ -44,7 +43,7 @@ pub use connections::Connections;
 pub(crate) use request::base;
 pub(crate) use streamed::{AssembleReply, Streamed, malformed, unreadable};
 
-/// A model that pauses its turn is told to go on this often.
+/// How often a model that pauses its turn is asked to continue.
 const LONGEST_PAUSE: usize = 8;
 
 /// Headers that belong to the connection; a manifest cannot set them.
@@ -88,7 +87,7 @@ impl RemoteConfig {
         }
     }
 
-    /// Everything that may be a secret and goes to the address, with the field that it stands in.
+    /// Everything that may be a secret and is sent to the address, with its field.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, HostPart, &SecretSource)> {
         let headers = self.headers.iter().map(|(name, source)| (name.as_str(), HostPart::Header, source));
         let properties = self.properties.iter().map(|(name, source)| (name.as_str(), HostPart::Body, source));
@@ -98,7 +97,7 @@ impl RemoteConfig {
     }
 }
 
-/// How long an answer may keep us waiting. The query's own time limit stands above all of these.
+/// The timeouts of an answer. The query's own time limit applies in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until the first byte of a streamed answer.
@@ -121,10 +120,10 @@ impl Default for Timeouts {
 
 /// One wire format: where a turn is sent, how it is written, and how its answer is read.
 pub(crate) trait Wire: fmt::Debug + Send + Sync + 'static {
-    /// Whose API it is, in the words of OpenTelemetry's conventions.
+    /// The provider of the API, as OpenTelemetry's conventions name it.
     fn provider(&self) -> &'static str;
 
-    /// Where requests go. The text of an error never holds `base`, which may be a secret.
+    /// The address of requests. The text of an error never contains `base`, which may be a secret.
     fn address(&self, base: Url, model: &str, version: Option<&str>) -> Result<Url, &'static str>;
 
     /// The headers that carry the key and the version of the API.
@@ -140,7 +139,7 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync + 'static {
     fn plain(&self, body: &[u8], deltas: &dyn Deltas) -> Result<RemoteAnswer, Failure>;
 }
 
-/// What one request says.
+/// The content of one request.
 pub(crate) struct RemoteTurn<'a> {
     pub(crate) model: &'a str,
     pub(crate) request: &'a ModelRequest,
@@ -157,23 +156,23 @@ pub(crate) trait ReplyReader: Send {
     fn end(self: Box<Self>) -> Result<RemoteAnswer, Failure>;
 }
 
-/// What a request brought.
+/// The result of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RemoteAnswer {
     Whole(ModelReply),
-    /// The API wants to be asked again with this as the model's last words. It asks for no calls, and
-    /// what it keeps for its API accounts for its whole text.
+    /// The API wants the request repeated with this as the last message of the model. It has no calls, and its
+    /// provider-specific fields cover its whole text.
     Paused(ModelReply),
 }
 
-/// Why a request brought no answer.
+/// Why a request has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It may be different next time.
+    /// A retry may succeed.
     Passing {
         message: String,
         asked_wait: Option<Duration>,
-        /// Whether it is the API that fails, and not this key that asks too often.
+        /// Whether the API itself fails, as opposed to a rate limit of this key.
         is_outage: bool,
     },
     Final(ModelError),
@@ -193,7 +192,7 @@ impl Failure {
         }
     }
 
-    /// What the caller is told if no further attempt is made.
+    /// The error if no further attempt is made.
     fn into_error(self, attempts: u32) -> ModelError {
         match self {
             Self::Passing { message, asked_wait, .. } => {
@@ -221,7 +220,7 @@ impl From<SseError> for Failure {
 pub(crate) struct Remote<W> {
     pub(crate) namespace: Namespace,
     pub(crate) config: RemoteConfig,
-    /// What need not be looked up at each call.
+    /// The parts that are parsed once, and not looked up at each call.
     written: WrittenRequest,
     pub(crate) wire: W,
     pub(crate) secrets: Arc<Secrets>,
@@ -230,7 +229,7 @@ pub(crate) struct Remote<W> {
 }
 
 impl<W: Wire> Remote<W> {
-    /// A model of `namespace`, whose secrets alone it can use.
+    /// A model of `namespace`, which can use only the secrets of that namespace.
     pub(crate) fn new(
         namespace: Namespace,
         config: RemoteConfig,
@@ -285,11 +284,11 @@ impl<W: Wire> Remote<W> {
                 return Err(ModelError::Unavailable { attempts, message, retry_after: asked_wait });
             };
             if !endpoint.may_retry() {
-                let message = format!("{message}; too many requests to it were retried lately to try this one again");
+                let message = format!("{message}; too many requests to it were retried recently to retry this one");
                 return Err(ModelError::Unavailable { attempts, message, retry_after: asked_wait });
             }
             let wait_ms = wait.as_millis();
-            tracing::warn!(attempts, reason = message, wait_ms, "model API did not answer, asking again");
+            tracing::warn!(attempts, reason = message, wait_ms, "model API did not answer, retrying");
             tokio::time::sleep(wait).await;
             last = Some(message);
         }
@@ -304,9 +303,7 @@ impl<W: Wire> Remote<W> {
         let limit = self.config.timeouts.total;
         match tokio::time::timeout(limit, self.exchange(client, prepared, deltas)).await {
             Ok(answer) => answer,
-            Err(_) => {
-                Err(ModelError::Incomplete(format!("it did not come to an end within {} s", limit.as_secs())).into())
-            }
+            Err(_) => Err(ModelError::Incomplete(format!("it was not complete within {} s", limit.as_secs())).into()),
         }
     }
 
@@ -363,7 +360,7 @@ impl<W: Wire> Model for Remote<W> {
     }
 }
 
-/// One reply of a part that paused and the part that came after it.
+/// Joins the paused part of a reply and the part that followed it.
 fn join(paused: ModelReply, rest: ModelReply) -> ModelReply {
     let mut usage = paused.usage;
     usage += rest.usage;

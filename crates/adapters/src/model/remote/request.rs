@@ -69,7 +69,7 @@ impl Redaction {
     }
 }
 
-/// Where requests go, as what sends them wants it.
+/// The address of requests, in the two types that are needed.
 #[derive(Clone)]
 struct RequestAddress {
     url: Url,
@@ -97,7 +97,7 @@ impl WrittenRequest {
             SecretSource::Reference(_) => None,
         };
         let base = config.literal_url();
-        // What is wrong with one is said when it is to be called.
+        // A faulty address is reported when it is called.
         let address = |base: Url| {
             let model = literal(&config.model)?;
             let version = config.version.as_ref().map(|version| literal(version).ok_or(())).transpose().ok()?;
@@ -128,7 +128,7 @@ impl<'a> RequestSettings<'a> {
         let mut redaction = Redaction::default();
         let base = self.secrets.resolve(self.namespace, &config.base_url).await;
         let base = base.map_err(|error| unresolved("baseUrl", &error))?.ok_or_else(|| absent("baseUrl"))?;
-        // What says where the request goes is known; the rest goes there only if it may.
+        // The destination is known now; every other secret is checked against it.
         let written = match &self.written.base {
             Some(url) => Cow::Borrowed(url),
             None => Cow::Owned(self::base(base.expose()).map_err(bad_base)?),
@@ -152,7 +152,7 @@ impl<'a> RequestSettings<'a> {
             written.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));
         }
         let mut headers = HeaderMap::new();
-        // First: what a manifest says goes before it.
+        // First, so that a manifest can override it.
         headers.extend(request.trace.iter().flat_map(|trace| trace_headers(trace)));
         for (name, value) in self.wire.headers(key.as_ref().map(Secret::expose), version) {
             headers.insert(name, sensitive(name, &value)?);
@@ -170,8 +170,8 @@ impl<'a> RequestSettings<'a> {
         for (name, source) in &config.properties {
             if let Some(value) = self.maybe(name, Some(source), HostPart::Body, to).await? {
                 properties.push((name.as_str(), property(value.expose())));
-                // What is written in the manifest is a setting, and an error should be able to speak of it; unless
-                // resources do not show it either.
+                // A literal in the manifest is a setting that an error may mention, unless its name marks it as a
+                // secret, which is not shown in resources either.
                 if matches!(source, SecretSource::Reference(_)) || is_secret_name(name) {
                     redaction.add(&value);
                 }
@@ -180,7 +180,7 @@ impl<'a> RequestSettings<'a> {
         let turn = RemoteTurn { model: model.expose(), request, stream: config.stream, properties: &properties };
         let body = (self.wire.body(&turn))
             .map_err(|error| ModelError::Misconfigured(format!("request cannot be written as JSON: {error}")))?;
-        // Last: nothing else sets them. `Host` is set by what sends, since HTTP/2 has another name for it.
+        // Last: nothing overrides them. `Host` is set by the connection, since HTTP/2 has another name for it.
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(PreparedRequest { address, headers, body: body.into(), redaction })
@@ -217,14 +217,14 @@ fn absent(what: &str) -> ModelError {
 /// The base address of an API, to which a wire format adds its path.
 ///
 /// # Errors
-/// With what is wrong about `base`; never with `base` itself, which may hold a secret.
+/// With what is wrong with `base`; never with `base` itself, which may contain a secret.
 pub(crate) fn base(base: &str) -> Result<Url, &'static str> {
     let mut url = Url::parse(base).map_err(|_| "is not a URL")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not hold a user or a password; use `apiKey` or `headers`");
+        return Err("must not contain a user or a password; use `apiKey` or `headers`");
     }
     url.set_fragment(None);
     // Without a slash at its end, so that segments can be added.
@@ -234,7 +234,7 @@ pub(crate) fn base(base: &str) -> Result<Url, &'static str> {
 
 fn sensitive(name: &str, value: &str) -> Result<HeaderValue, ModelError> {
     let mut value = HeaderValue::from_str(value)
-        .map_err(|_| ModelError::Misconfigured(format!("the value of `{name}` cannot stand in a header")))?;
+        .map_err(|_| ModelError::Misconfigured(format!("the value of `{name}` is not valid in a header")))?;
     value.set_sensitive(true);
     Ok(value)
 }

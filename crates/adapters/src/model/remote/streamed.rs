@@ -1,6 +1,6 @@
-//! A streamed answer, from its bytes to its parts.
+//! A streamed answer, decoded into events.
 //!
-//! What the parts mean is a wire format's to say; that a stream is whole only between two events is not.
+//! The wire format interprets the events; that a stream may end only between two of them holds for every format.
 
 use bosun_engine::model::{Deltas, ModelError};
 use bosun_reading::sse::Decoder;
@@ -15,7 +15,7 @@ pub(crate) trait AssembleReply: Default + Send {
     /// Takes the data of the next event; text goes to `deltas`.
     fn event(&mut self, data: &str, deltas: &dyn Deltas) -> Result<(), Failure>;
 
-    /// The answer, if it is whole. To be called at the end of the body only.
+    /// The answer, if it is complete. To be called only at the end of the body.
     fn end(self) -> Result<RemoteAnswer, Failure>;
 }
 

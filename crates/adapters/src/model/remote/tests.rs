@@ -96,7 +96,7 @@ async fn retries_are_a_share_of_the_requests() {
     assert!((30..=32).contains(&asked(&server)), "{}", asked(&server));
     let error = reply(&model).await.unwrap_err().to_string();
     assert!(
-        error.ends_with("429: slow down; too many requests to it were retried lately to try this one again"),
+        error.ends_with("429: slow down; too many requests to it were retried recently to retry this one"),
         "{error}"
     );
     later(60).await;
@@ -111,11 +111,15 @@ async fn every_wait_has_its_limit() {
     let drip = whole.iter().map(|byte| Part { after: Duration::from_millis(5), bytes: vec![*byte] }).collect();
     type Change = fn(&mut RemoteConfig);
     let cases: [(Answer, Change, &str); 3] = [
-        (Answer::events(drip), |config| config.timeouts.total = Duration::from_millis(60), "did not come to an end"),
+        (
+            Answer::events(drip),
+            |config| config.timeouts.total = Duration::from_millis(60),
+            "it was not complete within",
+        ),
         (
             Answer::sse(&whole[..40]).then(End::Silence),
             |config| config.timeouts.idle = Duration::from_millis(60),
-            "nothing came for",
+            "nothing arrived for",
         ),
         (
             good().after(Duration::from_secs(60)),
@@ -123,7 +127,7 @@ async fn every_wait_has_its_limit() {
                 config.stream = false;
                 config.timeouts.idle = Duration::from_millis(60);
             },
-            "nothing came for",
+            "nothing arrived for",
         ),
     ];
     for (answer, change, expect) in cases {

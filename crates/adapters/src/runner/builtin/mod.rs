@@ -6,6 +6,7 @@
 mod calculator;
 mod current_time;
 mod read_result;
+mod request_missing_parameters;
 mod terminate;
 
 use std::{fmt, sync::Arc};
@@ -51,7 +52,14 @@ impl Builtins {
     /// The definitions of all builtin tools.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
-        let mut tools = vec![calculator::tool(), current_time::tool(), noop(), read_result::tool(), terminate::tool()];
+        let mut tools = vec![
+            calculator::tool(),
+            current_time::tool(),
+            noop(),
+            read_result::tool(),
+            request_missing_parameters::tool(),
+            terminate::tool(),
+        ];
         tools.extend(self.added.iter().map(|(tool, _)| tool.clone()));
         tools
     }
@@ -85,6 +93,11 @@ impl Runner for Builtins {
             current_time::NAME => current_time::run(&call.arguments, self.clock.now()),
             NOOP => Outcome::success(Value::clone(&call.arguments)),
             read_result::NAME => read_result::run(&call.arguments, &call.results).await,
+            request_missing_parameters::NAME => {
+                // The engine opens such calls for the client; this one was made outside a query.
+                let message = "the user can be asked for parameters only by a query";
+                Outcome::failure(outcome_code::TOOL_FAILED, message)
+            }
             terminate::NAME => terminate::run(&call.arguments),
             name => match self.added(name) {
                 Some(runner) => return runner.run(call, context).await,
@@ -119,9 +132,9 @@ const NOOP: &str = "noop";
 fn noop() -> Tool {
     let parameters = json!({
         "type": "object",
-        "properties": {"message": {"type": "string", "description": "Anything; it is given back"}},
+        "properties": {"message": {"type": "string", "description": "Any text; it is returned"}},
     });
-    definition(NOOP, "Does nothing and gives its arguments back", parameters, Effects::Pure)
+    definition(NOOP, "Does nothing and returns its arguments", parameters, Effects::Pure)
 }
 
 /// What running a tool again would do.

@@ -1,6 +1,6 @@
 //! `terminate`: ends a query with an answer of the model's choosing.
 //!
-//! The tool only gives `response` back. The engine recognises a call of it that has succeeded, and completes the query
+//! The tool only returns `response`. The engine recognises a call of it that has succeeded, and completes the query
 //! with its result instead of asking the model again.
 
 use bosun_core::{Outcome, Tool, machine::outcome_code};
@@ -24,6 +24,6 @@ pub(super) fn run(arguments: &Value) -> Outcome {
     match arguments.get("response") {
         Some(Value::String(response)) => Outcome::success(response.as_str()),
         // A manifest may give the tool a schema of its own.
-        _ => Outcome::failure(outcome_code::TOOL_FAILED, "`response` is missing: it is a text, the final answer"),
+        _ => Outcome::failure(outcome_code::TOOL_FAILED, "`response` is missing: it must be text, the final answer"),
     }
 }

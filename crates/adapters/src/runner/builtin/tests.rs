@@ -96,7 +96,7 @@ fn definitions_are_valid_and_all_may_be_repeated() {
         assert!(tool.is_safe_to_repeat(), "{}", tool.name);
     }
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names, ["calculator", "current_time", "noop", "read_result", "terminate"]);
+    assert_eq!(names, ["calculator", "current_time", "noop", "read_result", "request_missing_parameters", "terminate"]);
 }
 
 /// The results of a query whose one call returned `content`, and its handle.

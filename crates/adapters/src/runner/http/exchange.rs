@@ -39,9 +39,9 @@ pub(super) struct Exchange<'a> {
     pub(super) id: &'a str,
 }
 
-/// Why an attempt brought no result.
+/// Why an attempt has no result.
 enum Attempt {
-    /// It may be different next time.
+    /// A retry may succeed.
     Passing {
         failure: CallFailure,
         asked_wait: Option<Duration>,
@@ -96,13 +96,13 @@ impl Exchange<'_> {
                 Err(Attempt::Final(failure)) => return Err(failure),
                 Err(Attempt::Passing { failure, asked_wait, was_sent }) => (failure, asked_wait, was_sent),
             };
-            // A request that never left may be sent again, whatever it does.
+            // A request that was never sent may be retried, whatever its effects.
             let may_repeat = self.is_safe_to_repeat || !was_sent;
             let spread = retry::spread(&[self.id.as_bytes(), &u32::to_be_bytes(attempts)]);
             let wait = self.backoff.wait(attempts, asked_wait, spread);
             let Some(wait) = wait.filter(|wait| may_repeat && *wait < time_left()) else { return Err(failure) };
             let wait_ms = wait.as_millis();
-            tracing::warn!(attempts, code = failure.code, wait_ms, "HTTP tool has no result, trying again");
+            tracing::warn!(attempts, code = failure.code, wait_ms, "HTTP tool has no result, retrying");
             tokio::time::sleep(wait).await;
         }
     }
@@ -123,7 +123,7 @@ impl Exchange<'_> {
     }
 
     async fn send(&self, prepared: &PreparedRequest) -> Result<Response<Body>, Attempt> {
-        // A redirect may lead back to where the definition itself points, and else only to what clients may reach.
+        // A redirect may lead back to the origin of the definition; any other target must be one that clients may reach.
         let of_redirect = SecretReach::Stored { grants: Default::default(), own: None };
         let is_own = prepared.url().origin() == self.origin.origin();
         let client = self.pool.client(prepared.url(), if is_own { self.reach } else { &of_redirect })?;
@@ -160,7 +160,7 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where a redirect leads. The address is not shown: it may hold a token.
+/// The target of a redirect. The address is not shown: it may contain a token.
 fn location(response: &Response<Body>, from: &Url) -> Result<Url, CallFailure> {
     let header = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let found = header.and_then(|text| from.join(text).ok()).filter(|url| {

@@ -3,7 +3,7 @@
 //! The address, the headers and the body are templates with slots (`template`); a call fills them, looks up the
 //! secrets that its headers refer to, and sends the request. A definition in a file of the operator may reach the host
 //! and port that it names; one that came through the API reaches public addresses and what the operator excepts, and so
-//! does every redirect. What comes back is bounded, and free of the secrets that were sent.
+//! does every redirect. Answers are bounded, and the secrets that were sent are redacted from them.
 
 mod exchange;
 mod request;
@@ -36,11 +36,36 @@ use crate::{
 
 pub(crate) use template::{RequestTemplate, TemplateFault, TemplateField};
 
+/// A fault of the templates of a request that no manifest declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpTemplateFault {
+    /// The field of ARK's `http` block: `url`, `body` or `headers[0]`.
+    pub field: String,
+    pub code: &'static str,
+    pub message: String,
+    pub hint: &'static str,
+}
+
+/// Every fault of the templates of a request. `parameters` is the schema of its arguments, if its author wrote one.
+#[must_use]
+pub fn template_faults(request: &HttpRequest, parameters: Option<&Value>) -> Vec<HttpTemplateFault> {
+    let faults = RequestTemplate::parse(request, parameters).err().unwrap_or_default();
+    let with_field = |TemplateFault { field, code, message, hint }| {
+        let field = match field {
+            TemplateField::Url => "url".to_owned(),
+            TemplateField::Body => "body".to_owned(),
+            TemplateField::Header(index) => format!("headers[{index}]"),
+        };
+        HttpTemplateFault { field, code, message, hint }
+    };
+    faults.into_iter().map(with_field).collect()
+}
+
 /// Runs tools with [`Binding::Http`].
 #[derive(Debug)]
 pub struct HttpRunner {
     secrets: Arc<Secrets>,
-    /// Where the files of the operator send secrets.
+    /// The destinations to which the files of the operator send secrets.
     grants: Arc<Grants>,
     pool: Arc<Pool>,
     backoff: Backoff,

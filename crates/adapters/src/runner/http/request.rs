@@ -34,7 +34,7 @@ use crate::{
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const OWN_AGENT: &str = concat!("bosun/", env!("CARGO_PKG_VERSION"));
 
-/// Headers that say nothing about who asks; a redirect to another host keeps them.
+/// Headers that do not identify the caller; a redirect to another host keeps them.
 const NOT_CREDENTIALS: &[HeaderName] = &[ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, USER_AGENT];
 
 /// Everything that is sent.
@@ -74,7 +74,7 @@ impl PreparedRequest {
         }
         if to.origin() != self.url.origin() {
             if !self.body.is_empty() {
-                return Err(CallFailure::failed("it answered with a redirect of the whole request to another host"));
+                return Err(CallFailure::failed("the API redirected a request with a body to another host"));
             }
             let names: Vec<_> = self.headers.keys().filter(|name| !NOT_CREDENTIALS.contains(name)).cloned().collect();
             for name in names {
@@ -118,7 +118,7 @@ impl Sources<'_> {
         let rendered = (template.render(values))
             .map_err(|error| CallFailure::new(outcome_code::INVALID_ARGUMENTS, error.to_string()))?;
         let mut headers = HeaderMap::new();
-        // First: what a manifest says goes before it.
+        // First, so that a manifest can override it.
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(USER_AGENT, HeaderValue::from_static(OWN_AGENT));
         headers.extend(context.trace.iter().flat_map(|trace| trace_headers(trace)));
@@ -142,7 +142,7 @@ impl Sources<'_> {
                 redaction.add(&value);
             }
         }
-        // Last: nothing else sets it. `Host` is set by what sends, since HTTP/2 has another name for it.
+        // Last: nothing overrides it. `Host` is set by the connection, since HTTP/2 has another name for it.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate"));
         let text = format!("{}{}", template.origin().as_str().trim_end_matches('/'), rendered.path_and_query);
         let url = Url::parse(&text).map_err(|_| CallFailure::failed("the address is not one that can be called"))?;
@@ -173,7 +173,7 @@ impl Sources<'_> {
                 Some(text) => Ok(Some(Secret::new(text.clone()))),
                 None => missing(format!("`{name}` needs the parameter `{parameter}`, which the query does not have")),
             },
-            // Those that exist are looked up when the tools of a namespace are put together.
+            // Existing ones were replaced by their values when the registry was assembled.
             ValueSource::ConfigMapKeyRef(reference) if reference.optional => Ok(None),
             ValueSource::ConfigMapKeyRef(reference) => missing(format!(
                 "`{name}` needs the key `{}` of ConfigMap `{}`, which does not exist in namespace `{}`",
@@ -187,7 +187,7 @@ fn is_secret(name: &str, source: &ValueSource) -> bool {
     matches!(source, ValueSource::SecretKeyRef(_)) || is_secret_name(name)
 }
 
-/// The model reads it: it says that something is missing, and not what.
+/// The model reads it: it names the setting, and never its value.
 fn unresolved(name: &str, error: &SecretError) -> CallFailure {
     let code = if error.is_refusal() { outcome_code::SECRET_NOT_ALLOWED } else { outcome_code::TOOL_MISCONFIGURED };
     CallFailure::new(code, format!("`{name}` cannot be resolved: {error}"))

@@ -1,4 +1,4 @@
-//! Reads what an API answers, within a limit of size that holds after decompression too.
+//! Reads the answer of an API, within a limit of size that also holds after decompression.
 
 use std::io::{self, Write};
 
@@ -78,7 +78,7 @@ async fn collect(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<(V
     let mut read = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| CallFailure::failed(format!("the answer broke off: {}", cause(&error))))?;
-        // What is no data are trailers, which say nothing about the content.
+        // A frame without data has trailers, which are not part of the content.
         let Ok(data) = frame.into_data() else { continue };
         read += data.len();
         let pushed = decoder.push(&data);
@@ -246,7 +246,7 @@ impl Format {
     }
 }
 
-/// The result that a body is: JSON, text in its charset, an image or sound.
+/// The result in a body: JSON, text in its charset, an image or sound.
 fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result<Content, CallFailure> {
     let header = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parameters = header.split(';');
@@ -277,8 +277,11 @@ fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result
         return Err(CallFailure::new(outcome_code::UNSUPPORTED_CONTENT, redaction.clean(&message)));
     }
     let encoding = charset.and_then(|charset| encoding_rs::Encoding::for_label(charset.as_bytes()));
-    let text = redaction.redact(decode(bytes, encoding.unwrap_or(encoding_rs::UTF_8)));
-    // What is called JSON and is none is text. So is what is too large to be parsed.
+    // A secret that is repeated as it was sent is UTF-8, whatever the header claims; decoded otherwise it would not be
+    // recognized.
+    let encoding = encoding.filter(|_| !redaction.is_in(&bytes)).unwrap_or(encoding_rs::UTF_8);
+    let text = redaction.redact(decode(bytes, encoding));
+    // Invalid JSON is text, and so is JSON that is too large to be parsed.
     if matches!(format, Format::Json | Format::Unknown)
         && let Ok(value) = strict::parse(&text, JsonLimits::BODY)
         && (matches!(format, Format::Json) || value.is_object() || value.is_array())

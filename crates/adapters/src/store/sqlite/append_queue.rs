@@ -365,7 +365,7 @@ impl AppendQueue {
     }
 
     /// Called by the writer after a commit.
-    #[expect(clippy::cast_precision_loss, reason = "a appends is far smaller than 2^52")]
+    #[expect(clippy::cast_precision_loss, reason = "a batch has far fewer than 2^52 appends")]
     pub(super) fn record_commit(&self, took: Duration, appends: usize) {
         self.commit_seconds.observe(took.as_secs_f64(), &SECONDS);
         self.commit_appends.observe(appends as f64, &SIZES);

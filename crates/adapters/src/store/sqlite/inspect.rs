@@ -167,12 +167,12 @@ struct ListedFile {
     seq: i64,
     unfinished: bool,
     deadline: Option<i64>,
+    approvals: usize,
     bytes: u64,
     head: String,
 }
 
-const QUERIES: &str =
-    "SELECT id, uid, namespace, name, status, seq, unfinished, deadline, bytes, head FROM queries ORDER BY id";
+const QUERIES: &str = "SELECT id, uid, namespace, name, status, seq, unfinished, deadline, bytes, head, approvals FROM queries ORDER BY id";
 const JOURNAL: &str = "SELECT seq, at, body FROM journal WHERE key > ?1 << 24 AND key < (?1 + 1) << 24 ORDER BY key";
 
 impl StoreInspection {
@@ -309,6 +309,7 @@ impl StoreInspection {
             ("the sequence number of its last entry", u64::try_from(query.seq) != Ok(folded.seq)),
             ("whether it has work", query.unfinished != has_work(folded)),
             ("its deadline", query.deadline != folded.deadline().map(|deadline| deadline.0)),
+            ("the number of its open approvals", query.approvals != folded.approvals().count()),
             ("the size of its journal", query.bytes != bytes),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
@@ -342,6 +343,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<ListedFile> {
         deadline: row.get(7)?,
         bytes: row.get(8)?,
         head: row.get(9)?,
+        approvals: row.get(10)?,
     })
 }
 

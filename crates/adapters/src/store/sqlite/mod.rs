@@ -9,6 +9,7 @@ mod append_queue;
 pub mod audit;
 mod backup;
 mod checkpoint;
+mod claimable;
 mod connection;
 mod conversations;
 mod inspect;
@@ -34,7 +35,7 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    ContentHash, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Namespace, QueryName, QueryUid, Timestamp,
     audit::AuditRecord,
     conversation::ConversationKey,
     usage::{Hour, UsageTotals},
@@ -327,6 +328,16 @@ impl Store for Sqlite {
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(Namespace, QueryName)>, StoreError> {
         self.read(move |connection| read::due(connection, now, limit)).await
+    }
+
+    async fn claimable(
+        &self,
+        namespace: &Namespace,
+        tools: &[String],
+        limit: usize,
+    ) -> Result<Vec<(QueryName, CallId)>, StoreError> {
+        let (namespace, tools) = (namespace.clone(), tools.to_vec());
+        self.read(move |connection| read::claimable(connection, &namespace, &tools, limit)).await
     }
 
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bosun_core::{
-    ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError,
+    CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError,
     journal::JournalSize,
 };
 use bosun_engine::store::{
@@ -64,12 +64,20 @@ pub(super) fn unavailable(error: rusqlite::Error) -> StoreError {
 /// An upper bound of all ids, so that a page without a cursor is read by the same index.
 const AFTER_ALL: &[u8] = &[0xff; 17];
 
+const COUNT: &str = "SELECT count(*) FROM queries WHERE namespace = ?1 AND (?2 IS NULL OR status = ?2)";
+const COUNT_APPROVALS: &str =
+    "SELECT count(*) FROM queries WHERE approvals > 0 AND namespace = ?1 AND (?2 IS NULL OR status = ?2)";
 /// A journal is contiguous, from `id << 24` on; its first entry has sequence number 1.
 pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal \
      ON key > id << 24 AND key < (id + 1) << 24 WHERE namespace = ?1 AND name = ?2 ORDER BY key";
 // These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
 pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body, bytes FROM queries JOIN journal \
      ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
+/// The same for queries with calls that wait for approval.
+pub(super) const LIST_APPROVALS: &str = "SELECT uid, head, journal.seq, at, body, bytes FROM queries \
+     INDEXED BY queries_with_approvals JOIN journal \
+     ON key = id << 24 | 1 WHERE approvals > 0 AND namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) \
+     ORDER BY uid DESC";
 /// The last entries of the journals of a page, in the order of [`LIST`]: of queries that have ended, and of those that
 /// wait. For all others the head is sufficient.
 pub(super) const LATEST: &str = "SELECT uid, journal.seq, at, body FROM queries JOIN journal \
@@ -77,6 +85,13 @@ pub(super) const LATEST: &str = "SELECT uid, journal.seq, at, body FROM queries 
      AND key <= (id << 24) + queries.seq \
      WHERE namespace = ?1 AND uid < ?2 AND uid >= ?3 AND (?4 IS NULL OR status = ?4) \
      AND (expires IS NOT NULL OR deadline IS NOT NULL) ORDER BY uid DESC, key";
+/// The same for queries with calls that wait for approval, in the order of [`LIST_APPROVALS`].
+pub(super) const LATEST_APPROVALS: &str = "SELECT uid, journal.seq, at, body FROM queries \
+     INDEXED BY queries_with_approvals JOIN journal \
+     ON key > (id << 24) + max(1, queries.seq - CASE WHEN expires IS NULL THEN ?5 ELSE ?6 END) \
+     AND key <= (id << 24) + queries.seq \
+     WHERE approvals > 0 AND namespace = ?1 AND uid < ?2 AND uid >= ?3 AND (?4 IS NULL OR status = ?4) \
+     ORDER BY uid DESC, key";
 /// All of a journal except its first entry.
 pub(super) const REST: &str = "SELECT journal.seq, at, body FROM queries JOIN journal \
      ON key > (id << 24) + 1 AND key < (id + 1) << 24 WHERE namespace = ?1 AND uid = ?2 ORDER BY key";
@@ -101,6 +116,9 @@ pub(super) const IS_OUTDATED: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE
      OR EXISTS (SELECT 1 FROM requests WHERE expires <= ?1) \
      OR EXISTS (SELECT 1 FROM conversations WHERE expires <= ?1)";
 pub(super) const REFERRED: &str = "SELECT 1 FROM blobs WHERE hash = ?1";
+pub(super) const CLAIMABLE: &str = "SELECT queries.id, queries.name, claimable.call FROM claimable \
+     JOIN queries ON queries.id = claimable.query WHERE claimable.namespace = ?1 AND claimable.tool = ?2 \
+     ORDER BY claimable.query LIMIT ?3";
 pub(super) const DUE: &str = "SELECT namespace, name FROM queries WHERE deadline <= ?1 ORDER BY deadline LIMIT ?2";
 pub(super) const NEXT_DEADLINE: &str = "SELECT min(deadline) FROM queries WHERE deadline IS NOT NULL";
 
@@ -201,10 +219,11 @@ pub(super) fn list(
     let before = page.before.as_ref().map_or(AFTER_ALL, |uid| uid.as_bytes());
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
     let total = snapshot
-        .prepare_cached("SELECT count(*) FROM queries WHERE namespace = ?1 AND (?2 IS NULL OR status = ?2)")
+        .prepare_cached(if page.approvals { COUNT_APPROVALS } else { COUNT })
         .and_then(|mut statement| statement.query_row(params![namespace.as_str(), status], |row| row.get(0)))
         .map_err(unavailable)?;
-    let mut statement = snapshot.prepare_cached(LIST).map_err(unavailable)?;
+    let list = if page.approvals { LIST_APPROVALS } else { LIST };
+    let mut statement = snapshot.prepare_cached(list).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), before, status]).map_err(unavailable)?;
     let mut queries = Vec::new();
     let (mut bytes, mut last, mut next) = (0, page.before, None);
@@ -218,7 +237,8 @@ pub(super) fn list(
         last = Some(uid);
         queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, vec![entry(uid, row, 2)?]))))?);
     }
-    add_latest(&snapshot, namespace, &mut queries, before, status)?;
+    let latest = if page.approvals { LATEST_APPROVALS } else { LATEST };
+    add_latest(&snapshot, latest, namespace, &mut queries, before, status)?;
     Ok(ListedQueries { queries, next, total })
 }
 
@@ -226,13 +246,14 @@ pub(super) fn list(
 /// except those of queries that wait for many calls.
 fn add_latest(
     snapshot: &Connection,
+    latest: &str,
     namespace: &Namespace,
     queries: &mut Vec<(Head, Vec<Entry>)>,
     before: &[u8],
     status: Option<&str>,
 ) -> Result<(), StoreError> {
     let Some(oldest) = queries.last().map(|(head, _)| head.uid) else { return Ok(()) };
-    let mut statement = snapshot.prepare_cached(LATEST).map_err(unavailable)?;
+    let mut statement = snapshot.prepare_cached(latest).map_err(unavailable)?;
     let mut rows = statement
         .query(params![namespace.as_str(), before, oldest.as_bytes(), status, WAITING, ENDING])
         .map_err(unavailable)?;
@@ -365,6 +386,29 @@ pub(super) fn due(
         due.push((name(row, 0)?, name(row, 1)?));
     }
     Ok(due)
+}
+
+/// Open calls of these tools, of the oldest queries first.
+pub(super) fn claimable(
+    connection: &Connection,
+    namespace: &Namespace,
+    tools: &[String],
+    limit: usize,
+) -> Result<Vec<(QueryName, CallId)>, StoreError> {
+    let mut statement = connection.prepare_cached(CLAIMABLE).map_err(unavailable)?;
+    let rows_of_all = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut found = Vec::new();
+    for tool in tools {
+        let mut rows = statement.query(params![namespace.as_str(), tool, rows_of_all]).map_err(unavailable)?;
+        while let Some(row) = rows.next().map_err(unavailable)? {
+            let id: i64 = row.get(0).map_err(unavailable)?;
+            let call: CallId = name(row, 2)?;
+            found.push((id, name(row, 1)?, call));
+        }
+    }
+    found.sort_by_key(|(id, _, _)| *id);
+    found.truncate(limit);
+    Ok(found.into_iter().map(|(_, query, call)| (query, call)).collect())
 }
 
 pub(super) fn next_deadline(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {

@@ -18,6 +18,8 @@ const VERSIONS: &[&str] = &[
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
+    include_str!("schema/9.sql"),
 ];
 
 /// The version that this program writes.

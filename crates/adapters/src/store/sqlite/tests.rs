@@ -195,7 +195,10 @@ async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert!(matches!(builds_on_it, Err(StoreError::Unavailable(_))), "{builds_on_it:?}");
     assert_eq!(store.stats().commits, 1);
-    let listed = store.list(&Namespace::default(), &QueryPage { limit: 9, before: None, status: None }).await.unwrap();
+    let listed = store
+        .list(&Namespace::default(), &QueryPage { limit: 9, before: None, status: None, approvals: false })
+        .await
+        .unwrap();
     assert_eq!(listed.total, 2);
 }
 
@@ -275,7 +278,10 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
         Err(_) => create().await.unwrap(),
     };
     kept.push(recovered);
-    let listed = store.list(&Namespace::default(), &QueryPage { limit: 99, before: None, status: None }).await.unwrap();
+    let listed = store
+        .list(&Namespace::default(), &QueryPage { limit: 99, before: None, status: None, approvals: false })
+        .await
+        .unwrap();
     assert_eq!(listed.total, kept.len() as u64, "what failed left nothing behind");
     drop(store);
     let whole: String = directory.connection().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -383,7 +389,7 @@ async fn an_unreadable_query_hides_no_other() {
     let cause = std::error::Error::source(&newer).unwrap().to_string();
     assert!(cause.contains("version 99, newer"), "{cause}");
     assert!(load(3).await.unwrap().is_some());
-    let page = QueryPage { limit: 1, before: None, status: None };
+    let page = QueryPage { limit: 1, before: None, status: None, approvals: false };
     let listed = store.list(&Namespace::default(), &page).await.unwrap();
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
@@ -406,7 +412,7 @@ async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
          WHERE key = (SELECT (id << 24) + seq FROM queries WHERE name = 'broken')";
     assert_eq!(directory.connection().execute(broken, []).unwrap(), 1);
     let store = directory.store();
-    let mut page = QueryPage { limit: 1, before: None, status: None };
+    let mut page = QueryPage { limit: 1, before: None, status: None, approvals: false };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&Namespace::default(), &page).await.unwrap();
@@ -483,6 +489,20 @@ fn every_read_uses_an_index() {
             vec![
                 "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
                 "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
+            ],
+        ),
+        (
+            read::LIST_APPROVALS,
+            vec![
+                "SEARCH queries USING INDEX queries_with_approvals (namespace=? AND uid<?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
+            ],
+        ),
+        (
+            read::LATEST_APPROVALS,
+            vec![
+                "SEARCH queries USING INDEX queries_with_approvals (namespace=? AND uid>? AND uid<?)",
+                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
             ],
         ),
         (

@@ -41,10 +41,10 @@ const ADD_REQUEST: &str = "INSERT INTO requests (namespace, actor, route, key, f
 const REQUESTED: &str = "SELECT 1 FROM requests WHERE namespace = ?1 AND actor = ?2 AND route = ?3 AND key = ?4";
 const ADD_REFERENCE: &str = "INSERT INTO blobs (hash, query) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const ADD_QUERY: &str = "INSERT INTO queries \
-     (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, uid, namespace, name, toolset, \
-     conversation, history) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     (id, status, seq, epoch, unfinished, deadline, expires, bytes, head, approvals, uid, namespace, name, toolset, \
+     conversation, history) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const CHANGE_QUERY: &str = "UPDATE queries SET status = ?2, seq = ?3, epoch = coalesce(?4, epoch), unfinished = ?5, deadline = ?6, \
-     expires = ?7, bytes = bytes + ?8, head = ?9 WHERE id = ?1";
+     expires = ?7, bytes = bytes + ?8, head = ?9, approvals = ?10 WHERE id = ?1";
 
 /// The number of low bits of a journal key that hold the entry's sequence number; the others hold the query's row id.
 pub(super) const SEQ_BITS: u32 = 24;
@@ -220,7 +220,7 @@ impl<'a> QueryPlan<'a> {
     }
 }
 
-/// What the row of a new query references to.
+/// What the row of a new query refers to.
 struct RowReferences {
     /// Its toolset, and its history.
     documents: [Option<i64>; 2],
@@ -468,7 +468,9 @@ impl WriteConnection {
         let mut change_query = self.connection.prepare_cached(CHANGE_QUERY)?;
         for (query, references) in &heads {
             let statement = if query.is_new { &mut add_query } else { &mut change_query };
-            write_head(statement, epoch, query, &batch[query.latest].head, references)
+            let head = &batch[query.latest].head;
+            write_head(statement, epoch, query, head, references)
+                .and_then(|()| self.write_claimable(query.id, head))
                 .map_err(|error| self.classify(query.latest, error))?;
         }
         Ok(())
@@ -577,14 +579,15 @@ fn write_head(
     statement.raw_bind_parameter(7, head.kept_until().map(|until| until.0))?;
     statement.raw_bind_parameter(8, query.bytes)?;
     statement.raw_bind_parameter(9, text)?;
+    statement.raw_bind_parameter(10, head.approvals().count())?;
     if query.is_new {
-        statement.raw_bind_parameter(10, head.uid.as_bytes())?;
-        statement.raw_bind_parameter(11, head.namespace.as_str())?;
-        statement.raw_bind_parameter(12, head.name.as_str())?;
+        statement.raw_bind_parameter(11, head.uid.as_bytes())?;
+        statement.raw_bind_parameter(12, head.namespace.as_str())?;
+        statement.raw_bind_parameter(13, head.name.as_str())?;
         let [toolset, history] = references.documents;
-        statement.raw_bind_parameter(13, toolset)?;
-        statement.raw_bind_parameter(14, references.conversation.as_deref())?;
-        statement.raw_bind_parameter(15, history)?;
+        statement.raw_bind_parameter(14, toolset)?;
+        statement.raw_bind_parameter(15, references.conversation.as_deref())?;
+        statement.raw_bind_parameter(16, history)?;
     }
     statement.raw_execute().map(|_| ())
 }

@@ -1,23 +1,20 @@
 //! Asking an agent of a running server: what `bosun query` and `bosun chat` have in common.
 //!
 //! [`AgentOptions`] names the agent, its server, and the tools of this client; [`Asker`] is built from it before
-//! anything is sent; [`Session`] follows one query to its end and serves its calls on the way.
+//! anything is sent. The client library asks and runs the tools; [`Screen`] observes it.
 
+mod person;
 mod screen;
-mod session;
 mod tools;
 
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Key, Question};
 
-use crate::client::{Client, Key};
+use super::server_options::open_client;
+use person::Person;
 pub(super) use screen::{Detail, Screen, progress_line};
-use session::Session;
-use tools::{LocalTools, Run};
+pub(super) use tools::{Run, run_command};
 
 /// The options of every command that asks an agent.
 #[derive(Debug, clap::Args)]
@@ -34,13 +31,13 @@ pub(super) struct AgentOptions {
     /// Which tools the agent may use: its own (ark), yours (n8n), or both (hybrid)
     #[arg(long, value_name = "SOURCE", value_parser = ["ark", "n8n", "hybrid"])]
     tool_source: Option<String>,
-    /// Where the server is
+    /// URL of the server
     #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
     server: String,
-    /// Key of the server: its secret, both its halves as pk-…:sk-…, or a token
+    /// Key for the server: its secret, both halves as pk-…:sk-…, or a token
     #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
     key: Option<Key>,
-    /// Where the agent is, and its queries will be; the key's own namespace where absent
+    /// Namespace of the agent and of its queries; default: the key's own
     #[arg(long)]
     namespace: Option<String>,
     /// Running time that a query may use, for instance 30s or 2m; waiting for your tools does not count
@@ -52,11 +49,12 @@ impl AgentOptions {
     /// Checks tools and commands against each other; nothing is sent.
     pub(super) fn open(self) -> anyhow::Result<Asker> {
         Ok(Asker {
-            tools: LocalTools::read(self.tools.as_deref(), self.runs)?,
-            client: Client::new(&self.server, self.namespace, self.key.as_ref())?,
+            tools: tools::load(self.tools.as_deref(), self.runs)?,
+            client: open_client(&self.server, self.namespace, self.key.as_ref())?,
             agent: self.agent,
             tool_source: self.tool_source,
             timeout: self.timeout,
+            person: Person::default(),
         })
     }
 }
@@ -66,36 +64,31 @@ impl AgentOptions {
 pub(super) struct Asker {
     pub(super) client: Client,
     pub(super) agent: String,
-    tools: LocalTools,
+    tools: ClientTools,
     tool_source: Option<String>,
     timeout: Option<String>,
+    person: Person,
 }
 
 impl Asker {
-    /// The query that asks the agent.
-    pub(super) fn query(&self, name: &str, input: &str) -> Value {
-        let mut query = json!({
-            "name": name,
-            "input": input,
-            "target": { "type": "agent", "name": self.agent },
-            "externalTools": self.tools.definitions,
-        });
+    /// The question to the agent, as the query of this name. The person at the terminal decides what the agent cannot.
+    pub(super) fn question(&self, name: &str, input: &str) -> Question<'_> {
+        let mut question = self.client.ask(&self.agent, input).named(name).tools(&self.tools).decided_by(&self.person);
         if let Some(source) = &self.tool_source {
-            query["toolSource"] = source.as_str().into();
+            question = question.set("toolSource", source.as_str());
         }
         if let Some(timeout) = &self.timeout {
-            query["timeout"] = timeout.as_str().into();
+            question = question.set("timeout", timeout.as_str());
         }
-        query
-    }
-
-    pub(super) fn session<'a>(&'a self, name: &'a str) -> Session<'a> {
-        Session { client: &self.client, name, tools: &self.tools }
+        question
     }
 }
 
-/// Names sort by time and do not collide, so that a post may be repeated.
-pub(super) fn made_up_name(prefix: &str) -> String {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    format!("{prefix}-{:x}-{:x}", since_epoch.as_nanos(), std::process::id())
+/// Whether the query completed. How one that did not has ended is on the screen already.
+pub(super) fn has_completed(answered: Result<FinalAnswer, ClientError>) -> Result<bool, ClientError> {
+    match answered {
+        Ok(_) => Ok(true),
+        Err(ClientError::QueryFailed { .. } | ClientError::QueryCancelled { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }

@@ -11,9 +11,8 @@ use std::{
 
 use anstream::{stderr, stdout};
 use anstyle::{AnsiColor, Style};
+use bosun_client::{ClientError, Event, Observer, OpenCall};
 use serde_json::{Value, json};
-
-use crate::client::{ClientError, Event};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -71,7 +70,8 @@ impl Screen {
         self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
     }
 
-    pub(in crate::commands) fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
+    /// Shows an event of a query.
+    pub(in crate::commands) fn show(&mut self, event: &Event, data: &Value) -> io::Result<()> {
         if self.detail == Detail::Events {
             let line = match &event.id {
                 Some(id) => json!({ "event": event.name, "id": id, "data": data }),
@@ -85,12 +85,18 @@ impl Screen {
         match event.name.as_str() {
             "agent_thinking" if data["attempt"].as_u64() > Some(1) => {
                 self.streamed.clear();
-                self.step(WARN, "↻", "the model is asked again; what it said of this turn is void")
+                self.step(WARN, "↻", "the model is asked again; its text of this turn is discarded")
             }
             "agent_thinking" | "tool_result_received" | "tool_started" if is_of_calls => Ok(()),
             "agent_thinking" => self.step(DIM, "·", "thinking"),
             "agent_response_delta" => self.stream(data["turn"].as_u64().unwrap_or_default(), text("/delta")),
             "tool_call" => self.step(TOOL, "→", &format!("{TOOL}{name}{TOOL:#} {}", brief(&data["arguments"]))),
+            "approval_required" => self.step(WARN, "?", &format!("{TOOL}{name}{TOOL:#} waits for your approval")),
+            "parameters_required" => self.step(WARN, "?", &format!("{name} waits for your values")),
+            "approval_decided" => {
+                let reason = data["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
+                self.step(DIM, "·", &format!("{name} was {}{reason}", text("/decision")))
+            }
             "tool_result_received" => self.step(DIM, "·", &format!("the server has the result of {name}")),
             "tool_started" => {
                 self.step(DIM, "·", &format!("{name} {} {DIM}on the server{DIM:#}", brief(&data["arguments"])))
@@ -101,7 +107,7 @@ impl Screen {
             }
             "tool_finished" if data["success"] == true && data.get("largeResult").is_some() => {
                 let size = &data["largeResult"]["size"];
-                self.step(GOOD, "✓", &format!("{name} {DIM}gave {size} bytes, too many to be shown{DIM:#}"))
+                self.step(GOOD, "✓", &format!("{name} {DIM}returned {size} bytes, too many to show{DIM:#}"))
             }
             "tool_finished" if data["success"] == true => {
                 self.step(GOOD, "✓", &format!("{name} {}", brief(&data["result"])))
@@ -117,36 +123,11 @@ impl Screen {
         }
     }
 
-    /// A local command has ended.
-    pub(super) fn served(&mut self, tool: &str, outcome: &Result<String, String>) -> io::Result<()> {
-        match outcome {
-            Ok(result) => self.step(GOOD, "←", &format!("{TOOL}{tool}{TOOL:#} {}", clip(result))),
-            Err(error) => self.step(BAD, "←", &format!("{TOOL}{tool}{TOOL:#} failed: {}", clip(error))),
-        }
-    }
-
-    /// The result came too late.
-    pub(super) fn not_needed(&mut self, tool: &str, error: &ClientError) -> io::Result<()> {
-        self.step(WARN, "!", &format!("the result of {tool} was not accepted: {error}"))
-    }
-
-    pub(super) fn warning(&mut self, text: &str) -> io::Result<()> {
-        self.step(WARN, "!", text)
-    }
-
-    pub(super) fn lost(&mut self, error: &ClientError) -> io::Result<()> {
-        self.step(WARN, "!", &format!("{error}; trying again"))
-    }
-
-    pub(super) fn back(&mut self) -> io::Result<()> {
-        self.step(GOOD, "↻", "connected again; the run goes on where it was")
-    }
-
     /// This program stops watching; the query continues.
     pub(in crate::commands) fn left_behind(&mut self, url: &str) -> io::Result<()> {
         self.end_text()?;
         self.say(&format!(
-            "the query goes on without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"
+            "the query continues without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"
         ))
     }
 
@@ -210,6 +191,41 @@ impl Screen {
 
     fn say(&self, line: &str) -> io::Result<()> {
         if self.detail == Detail::Events { Ok(()) } else { writeln!(stderr(), "{line}") }
+    }
+}
+
+impl Observer for Screen {
+    fn warning(&mut self, text: &str) -> io::Result<()> {
+        self.step(WARN, "!", text)
+    }
+
+    fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
+        self.show(event, data)
+    }
+
+    fn ran(&mut self, call: &OpenCall, outcome: &Result<Value, String>) -> io::Result<()> {
+        let tool = &call.name;
+        match outcome {
+            Ok(result) => self.step(GOOD, "←", &format!("{TOOL}{tool}{TOOL:#} {}", brief(result))),
+            Err(error) => self.step(BAD, "←", &format!("{TOOL}{tool}{TOOL:#} failed: {}", clip(error))),
+        }
+    }
+
+    fn not_accepted(&mut self, call: &OpenCall, error: &ClientError) -> io::Result<()> {
+        self.step(WARN, "!", &format!("the result of {} was not accepted: {error}", call.name))
+    }
+
+    fn undecided(&mut self, call: &OpenCall, query: &str) -> io::Result<()> {
+        let tool = &call.name;
+        self.step(WARN, "!", &format!("{tool} waits for a person; decide with `bosun approvals approve {query}`"))
+    }
+
+    fn lost(&mut self, error: &ClientError) -> io::Result<()> {
+        self.step(WARN, "!", &format!("{error}; retrying"))
+    }
+
+    fn reconnected(&mut self) -> io::Result<()> {
+        self.step(GOOD, "↻", "reconnected; the query continues where it was")
     }
 }
 

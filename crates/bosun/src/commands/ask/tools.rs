@@ -6,8 +6,9 @@
 use std::{collections::BTreeMap, path::Path, process::Stdio, str::FromStr};
 
 use anyhow::Context;
+use bosun_client::ClientTools;
 use bosun_core::json::{self, JsonLimits};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::Command,
@@ -22,9 +23,9 @@ const LONGEST_COMPLAINT: usize = 4 * 1024;
 
 /// `calculator='bc -l'`: which command runs which tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    tool: String,
-    command: String,
+pub(in crate::commands) struct Run {
+    pub(in crate::commands) tool: String,
+    pub(in crate::commands) command: String,
 }
 
 impl FromStr for Run {
@@ -40,57 +41,46 @@ impl FromStr for Run {
     }
 }
 
-/// The tools of this client.
-#[derive(Debug, Default)]
-pub(super) struct LocalTools {
-    /// As they are in the file; the server checks them.
-    pub(crate) definitions: Vec<Value>,
-    commands: BTreeMap<String, String>,
+/// Reads the definitions, and gives each tool its command.
+pub(super) fn load(file: Option<&Path>, runs: Vec<Run>) -> anyhow::Result<ClientTools> {
+    let definitions = match file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            definitions(&text).map_err(|message| Usage(format!("{}{message}", file.display())))?
+        }
+        None => Vec::new(),
+    };
+    let commands = match_commands(&definitions, runs)?;
+    let mut tools = ClientTools::new();
+    // As they are in the file; the server checks them.
+    for definition in definitions {
+        let command = definition["name"].as_str().and_then(|name| commands.get(name)).cloned().unwrap_or_default();
+        tools.define(definition, move |call| {
+            let command = command.clone();
+            async move { run_command(&command, &call.arguments).await }
+        })?;
+    }
+    Ok(tools)
 }
 
-impl LocalTools {
-    /// Reads the definitions and checks that every tool has one command, and every command a tool.
-    pub(crate) fn read(file: Option<&Path>, runs: Vec<Run>) -> anyhow::Result<Self> {
-        let definitions = match file {
-            Some(file) => {
-                let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-                definitions(&text).map_err(|message| Usage(format!("{}{message}", file.display())))?
-            }
-            None => Vec::new(),
-        };
-        Ok(Self::new(definitions, runs)?)
-    }
-
-    fn new(definitions: Vec<Value>, runs: Vec<Run>) -> Result<Self, Usage> {
-        let names: Vec<&str> = definitions.iter().filter_map(|tool| tool["name"].as_str()).collect();
-        let mut commands = BTreeMap::new();
-        let mut complaints = Vec::new();
-        for Run { tool, command } in runs {
-            if !names.contains(&tool.as_str()) {
-                complaints.push(match names.as_slice() {
-                    [] => format!("`--run {tool}=…` needs the definition of `{tool}`: give it with `--tools FILE`"),
-                    _ => format!("`--run {tool}=…` names no tool of the file, which has: {}", names.join(", ")),
-                });
-            } else if commands.insert(tool.clone(), command).is_some() {
-                complaints.push(format!("tool `{tool}` has two commands"));
-            }
-        }
-        let idle = names.iter().filter(|name| !commands.contains_key(**name));
-        complaints.extend(idle.map(|name| format!("tool `{name}` has no command: add --run {name}='COMMAND'")));
-        if complaints.is_empty() {
-            Ok(Self { definitions, commands })
-        } else {
-            Err(Usage(complaints.join("\n       ")))
+/// The command of each tool. Every tool has one command, and every command a tool.
+fn match_commands(definitions: &[Value], runs: Vec<Run>) -> Result<BTreeMap<String, String>, Usage> {
+    let names: Vec<&str> = definitions.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    let mut commands = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for Run { tool, command } in runs {
+        if !names.contains(&tool.as_str()) {
+            complaints.push(match names.as_slice() {
+                [] => format!("`--run {tool}=…` needs the definition of `{tool}`: give it with `--tools FILE`"),
+                _ => format!("`--run {tool}=…` names no tool of the file, which has: {}", names.join(", ")),
+            });
+        } else if commands.insert(tool.clone(), command).is_some() {
+            complaints.push(format!("tool `{tool}` has two commands"));
         }
     }
-
-    /// Runs the command of `tool`. `Err` is what the model reads when it failed.
-    pub(crate) async fn run(&self, tool: &str, arguments: &Value) -> Result<String, String> {
-        match self.commands.get(tool) {
-            Some(command) => run(command, arguments).await,
-            None => Err(format!("this client has no tool `{tool}`")),
-        }
-    }
+    let idle = names.iter().filter(|name| !commands.contains_key(**name));
+    complaints.extend(idle.map(|name| format!("tool `{name}` has no command: add --run {name}='COMMAND'")));
+    if complaints.is_empty() { Ok(commands) } else { Err(Usage(complaints.join("\n       "))) }
 }
 
 /// The tools of a file: an array of definitions, or an object with the array under `tools`.
@@ -113,7 +103,8 @@ fn definitions(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-async fn run(command: &str, arguments: &Value) -> Result<String, String> {
+/// Runs a command with these arguments. `Err` is what the model reads when it failed.
+pub(in crate::commands) async fn run_command(command: &str, arguments: &Value) -> Result<String, String> {
     let mut child = Command::new("sh")
         .args(["-c", command])
         .stdin(Stdio::piped())
@@ -131,7 +122,8 @@ async fn run(command: &str, arguments: &Value) -> Result<String, String> {
         }
     };
     let ((), answer, complaint) = tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_COMPLAINT));
-    let status = child.wait().await.map_err(|error| format!("the command was lost: {error}"))?;
+    let status =
+        child.wait().await.map_err(|error| format!("the exit status of the command cannot be read: {error}"))?;
     if !status.success() {
         let complaint = String::from_utf8_lossy(&complaint.bytes).trim().to_owned();
         let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
@@ -163,16 +155,10 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Output {
     output
 }
 
-/// The request body that delivers an outcome.
-pub(super) fn result_body(call: &str, tool: &str, outcome: &Result<String, String>) -> Value {
-    match outcome {
-        Ok(result) => json!({ "toolCallId": call, "toolName": tool, "toolResult": result, "success": true }),
-        Err(error) => json!({ "toolCallId": call, "toolName": tool, "success": false, "error": error }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn runs(texts: &[&str]) -> Vec<Run> {
@@ -181,8 +167,8 @@ mod tests {
 
     #[track_caller]
     fn check(tools: &[&str], run: &[&str], expect: Result<(), &str>) {
-        let definitions = tools.iter().map(|name| json!({ "name": name })).collect();
-        let found = LocalTools::new(definitions, runs(run)).map(|_| ()).map_err(|error| error.to_string());
+        let definitions: Vec<_> = tools.iter().map(|name| json!({ "name": name })).collect();
+        let found = match_commands(&definitions, runs(run)).map(|_| ()).map_err(|error| error.to_string());
         assert_eq!(found, expect.map_err(str::to_owned));
     }
 
@@ -227,26 +213,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_reads_arguments_and_answers_trimmed() {
-        assert_eq!(run("cat", &json!({ "a": 1 })).await, Ok(r#"{"a":1}"#.into()));
-        assert_eq!(run("echo; echo '  2108 '", &json!({})).await, Ok("2108".into()));
-        assert_eq!(run("exec <&-; echo unread", &json!({ "a": "x".repeat(200_000) })).await, Ok("unread".into()));
+        assert_eq!(run_command("cat", &json!({ "a": 1 })).await, Ok(r#"{"a":1}"#.into()));
+        assert_eq!(run_command("echo; echo '  2108 '", &json!({})).await, Ok("2108".into()));
+        assert_eq!(
+            run_command("exec <&-; echo unread", &json!({ "a": "x".repeat(200_000) })).await,
+            Ok("unread".into())
+        );
     }
 
     #[tokio::test]
     async fn a_failing_command_says_why() {
         assert_eq!(
-            run("echo no such thing >&2; exit 3", &json!({})).await,
+            run_command("echo no such thing >&2; exit 3", &json!({})).await,
             Err("the command ended with exit status: 3: no such thing".into())
         );
-        assert_eq!(run("exit 1", &json!({})).await, Err("the command ended with exit status: 1".into()));
-        assert_eq!(run(r"printf '\377'", &json!({})).await, Err("the command's answer is not UTF-8".into()));
+        assert_eq!(run_command("exit 1", &json!({})).await, Err("the command ended with exit status: 1".into()));
+        assert_eq!(run_command(r"printf '\377'", &json!({})).await, Err("the command's answer is not UTF-8".into()));
     }
 
     #[tokio::test]
     async fn an_endless_answer_is_an_error_and_not_a_hang() {
-        let outcome = run("head -c 70000000 /dev/zero", &json!({})).await;
+        let outcome = run_command("head -c 70000000 /dev/zero", &json!({})).await;
         assert_eq!(outcome, Err("the command answered with more than 67108864 bytes".into()));
-        let outcome = run("head -c 3000000 /dev/zero >&2; exit 1", &json!({})).await;
+        let outcome = run_command("head -c 3000000 /dev/zero >&2; exit 1", &json!({})).await;
         assert!(outcome.unwrap_err().len() < 5000);
     }
 }

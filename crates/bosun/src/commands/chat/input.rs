@@ -1,8 +1,8 @@
 //! The lines of a conversation: typed in a line editor, or read from a pipe.
 //!
-//! Reading blocks and cannot be taken back, so a thread of its own reads, one line whenever one is asked for. In
-//! between, the terminal is in its usual mode: Ctrl-C is a signal again, and what is printed looks as it should.
-//! Earlier lines are kept in memory only; they may be private.
+//! Reading blocks and cannot be cancelled, so a thread of its own reads one line whenever one is requested. In between,
+//! the terminal is in its usual mode: Ctrl-C is a signal again, and output needs no carriage returns. Earlier lines are
+//! kept in memory only; they may be private.
 
 use std::{
     io::{self, BufRead, IsTerminal},
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const PROMPT: &str = "> ";
 
-/// What reading came to.
+/// The result of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
@@ -37,7 +37,7 @@ impl Input {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let mut reader = if is_terminal {
             let config = Config::builder().auto_add_history(true).build();
-            let editor = DefaultEditor::with_config(config).context("the terminal cannot be edited in")?;
+            let editor = DefaultEditor::with_config(config).context("the line editor does not start")?;
             Reader::Editor(Box::new(editor))
         } else {
             Reader::Pipe
@@ -55,9 +55,9 @@ impl Input {
         self.is_terminal
     }
 
-    /// The next line; nothing is read unless it is asked for.
+    /// The next line; nothing is read ahead.
     pub(super) async fn next(&mut self) -> io::Result<Line> {
-        // A thread that is gone shows in the answer that does not come.
+        // If the thread has ended, `recv` below says so.
         let _ = self.wanted.send(());
         self.lines.recv().await.unwrap_or_else(|| Err(io::Error::other("the reader of standard input has stopped")))
     }

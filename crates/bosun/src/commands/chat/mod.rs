@@ -1,7 +1,7 @@
 //! `bosun chat`: talks to an agent over one conversation.
 //!
 //! Each line is a query of the same `conversationId`, so the server shows the agent what was said before. The
-//! program keeps nothing itself: another one goes on with the conversation by its id.
+//! program keeps nothing itself: another process can continue the conversation by its id.
 
 mod input;
 
@@ -10,9 +10,10 @@ use std::{convert::Infallible, future::pending, io::Write, pin::pin, process::Ex
 use anstream::stderr;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
+use bosun_client::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::ask::{AgentOptions, Asker, Detail, Screen, made_up_name};
+use super::ask::{AgentOptions, Asker, Detail, Screen, has_completed};
 use input::{Input, Line};
 
 const DIM: Style = Style::new().dimmed();
@@ -26,18 +27,18 @@ const INTERRUPTED: u8 = 130;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Keys:
   Enter asks, the arrow keys edit and bring back earlier lines.
-  Ctrl-C cancels the answer that is being given, or discards the line. Ctrl-D ends.
+  Ctrl-C cancels the current answer, or discards the line. Ctrl-D ends the chat.
 
 Examples:
   bosun chat --agent assistant --tools tools.json --run disk_space='df -h .'
   printf '%s\\n' 'My name is Ada.' 'Who am I?' | bosun chat --agent assistant
 
-Where standard input is no terminal, each of its lines is asked in turn, answers go to standard output and everything
-else to standard error; exit code 1 means that a question was not answered.")]
+If standard input is not a terminal, each of its lines is a question. Answers go to standard output and everything else
+to standard error; exit code 1 means that a question was not answered.")]
 pub(crate) struct Chat {
     #[command(flatten)]
     options: AgentOptions,
-    /// The conversation to go on with; a new one where absent
+    /// The conversation to continue; default: a new one
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
 }
@@ -60,7 +61,7 @@ impl Chat {
         check_agent(&asker).await?;
         let conversation = Conversation {
             is_continued: self.conversation.is_some(),
-            id: self.conversation.unwrap_or_else(|| made_up_name("chat")),
+            id: self.conversation.unwrap_or_else(|| Client::new_name("chat")),
             asker,
         };
         let interrupts = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -68,7 +69,7 @@ impl Chat {
     }
 }
 
-/// A name that no agent has is found before a line is typed. A key without the right to list them finds it later.
+/// Reports an unknown agent before a line is typed, unless the key has no right to list agents.
 async fn check_agent(asker: &Asker) -> anyhow::Result<()> {
     let agents = match asker.client.names("agents").await {
         Ok(agents) => agents,
@@ -79,8 +80,8 @@ async fn check_agent(asker: &Asker) -> anyhow::Result<()> {
     anyhow::ensure!(
         agents.contains(name),
         match agents.as_slice() {
-            [] => format!("there is no agent `{name}`: the server has no agents here"),
-            _ => format!("there is no agent `{name}` here, but: {}", agents.join(", ")),
+            [] => format!("there is no agent `{name}`: the server has no agents in this namespace"),
+            _ => format!("there is no agent `{name}`; the server has: {}", agents.join(", ")),
         }
     );
     Ok(())
@@ -113,10 +114,10 @@ impl Conversation {
             match self.ask(&question, &mut interrupts).await {
                 Ok(Ended::Answered) => {}
                 Ok(Ended::Unanswered) => unanswered += 1,
-                // A person asks something else; the rest of a pipe is not asked.
+                // On a terminal the user can ask something else; the remaining lines of a pipe are dropped.
                 Ok(Ended::Cancelled) if is_terminal => {}
                 Ok(Ended::Cancelled | Ended::Left) => return Ok(ExitCode::from(INTERRUPTED)),
-                // The next question may fare better: the server may be back by then.
+                // The next question may succeed: the server may be back by then.
                 Err(error) => {
                     writeln!(stderr(), "{BAD}error{BAD:#}: {error:#}")?;
                     unanswered += 1;
@@ -132,40 +133,39 @@ impl Conversation {
 
     /// Asks one question. The first Ctrl-C cancels it, the second one leaves it.
     async fn ask(&self, question: &str, interrupts: &mut Signal) -> anyhow::Result<Ended> {
-        let name = made_up_name("chat");
-        let mut query = self.asker.query(&name, question);
-        query["conversationId"] = self.id.as_str().into();
-        let session = self.asker.session(&name);
+        let name = Client::new_name("chat");
+        let question = self.asker.question(&name, question).conversation(&self.id);
         let mut screen = Screen::new(Detail::Calls);
         {
-            let mut playing = pin!(session.play(&query, &mut screen));
+            let mut asking = pin!(question.observed_by(&mut screen));
             tokio::select! {
-                completed = &mut playing => {
-                    return Ok(if completed? { Ended::Answered } else { Ended::Unanswered });
+                answered = &mut asking => {
+                    return Ok(if has_completed(answered)? { Ended::Answered } else { Ended::Unanswered });
                 }
                 _ = interrupts.recv() => {}
             }
             let cancelling = async {
-                session.cancel().await;
-                // How the query ended is told by its stream.
+                // One that cannot be cancelled is shown by the stream as well.
+                let _ = self.asker.client.cancel(&name).await;
+                // The stream reports how the query ended.
                 pending::<Infallible>().await
             };
             tokio::select! {
                 // The answer may have been faster.
-                completed = &mut playing => {
-                    return Ok(if completed? { Ended::Answered } else { Ended::Cancelled });
+                answered = &mut asking => {
+                    return Ok(if has_completed(answered)? { Ended::Answered } else { Ended::Cancelled });
                 }
                 never = cancelling => match never {},
                 _ = interrupts.recv() => {}
             }
         }
-        screen.left_behind(&self.asker.client.queries_url(&format!("/{name}")))?;
+        screen.left_behind(&self.asker.client.query_url(&name))?;
         Ok(Ended::Left)
     }
 
     fn greet(&self, input: &Input) -> anyhow::Result<()> {
         let (agent, server, id) = (&self.asker.agent, self.asker.client.server(), &self.id);
-        let begins = if self.is_continued { "goes on with" } else { "begins" };
+        let begins = if self.is_continued { "continues" } else { "begins" };
         let mut stderr = stderr();
         writeln!(stderr, "{BOLD}{agent}{BOLD:#} {DIM}at {server} {begins} conversation {id}{DIM:#}")?;
         if input.is_terminal() {
@@ -176,7 +176,7 @@ impl Conversation {
 
     fn take_leave(&self) -> anyhow::Result<()> {
         let (agent, id) = (&self.asker.agent, &self.id);
-        writeln!(stderr(), "{DIM}go on with it: bosun chat --agent {agent} --conversation {id}{DIM:#}")?;
+        writeln!(stderr(), "{DIM}continue with: bosun chat --agent {agent} --conversation {id}{DIM:#}")?;
         Ok(())
     }
 }

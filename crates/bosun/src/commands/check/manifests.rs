@@ -12,7 +12,7 @@ use bosun_engine::SystemClock;
 use bosun_reading::{Fault, SourcePlace};
 use serde_json::Value;
 
-/// Faults of tools that only the server's reader finds. They concern one document, whatever is beside it.
+/// Faults of tools that only the server's reader finds. They concern one document, regardless of the others.
 const OF_TEMPLATES: &[&str] = &["bad_template", "unknown_parameter", "bad_annotation"];
 
 /// The manifests of one run, to be read together.

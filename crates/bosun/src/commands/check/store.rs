@@ -86,7 +86,7 @@ fn remedy(dir: &Path, faults: &[StoreFault]) -> String {
         _ => {}
     }
     let concern = if faults.iter().all(StoreFault::is_of_one_query) {
-        "The queries that are named are out of order, and only those: a server refuses them and serves the others."
+        "Only the named queries are damaged: a server refuses them and serves the others."
     } else {
         "The store is damaged as a whole: a server may refuse to start on it, and should not be started."
     };

@@ -3,10 +3,10 @@
 use std::io;
 
 use anyhow::{Context, bail};
+use bosun_client::{Client, ClientError, Delivered, Event, EventStream, OpenCall};
 use serde_json::Value;
 
 use super::timeline::{Side, Timeline, Tone};
-use crate::client::{Client, ClientError, Delivered, Event, EventStream};
 
 /// A query from the view of its client.
 #[derive(Debug)]
@@ -18,14 +18,6 @@ pub(super) struct Run<'a> {
     last_id: Option<String>,
 }
 
-/// A call that the server has handed out.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) id: String,
-    pub(super) tool: String,
-    pub(super) arguments: Value,
-}
-
 impl<'a> Run<'a> {
     /// Creates the query and begins to read its stream.
     pub(super) async fn create(
@@ -34,24 +26,24 @@ impl<'a> Run<'a> {
         name: &'static str,
         body: &Value,
     ) -> anyhow::Result<Self> {
-        let client = Client::new(server, None, None)?;
+        let client = Client::new(server)?;
         let stream = client.create(body).await?;
         Ok(Self { timeline, client, name, stream, last_id: None })
     }
 
     /// Continues with another server, from the last event that was seen.
     pub(super) async fn reattach(self, server: &str) -> anyhow::Result<Self> {
-        let client = Client::new(server, None, None)?;
+        let client = Client::new(server)?;
         let stream = client.follow(self.name, self.last_id.as_deref()).await?;
         Ok(Self { client, stream, ..self })
     }
 
     /// Reads until the server hands out a call.
-    pub(super) async fn call(&mut self) -> anyhow::Result<Call> {
+    pub(super) async fn call(&mut self) -> anyhow::Result<OpenCall> {
         let call = self.read_until("tool_call").await?;
         let text =
             |field: &str| call[field].as_str().map(str::to_owned).with_context(|| format!("a call has no `{field}`"));
-        Ok(Call { id: text("id")?, tool: text("name")?, arguments: call["arguments"].clone() })
+        Ok(OpenCall { id: text("id")?, name: text("name")?, arguments: call["arguments"].clone(), deadline: None })
     }
 
     /// Reads until a tool of the server has answered.
@@ -67,9 +59,8 @@ impl<'a> Run<'a> {
     }
 
     /// Delivers the result of a call.
-    pub(super) async fn deliver(&self, call: &Call, result: &str) -> Result<Delivered, ClientError> {
-        let body = serde_json::json!({ "toolCallId": call.id, "toolName": call.tool, "toolResult": result });
-        self.client.deliver(self.name, &body).await
+    pub(super) async fn deliver(&self, call: &OpenCall, result: &str) -> Result<Delivered, ClientError> {
+        self.client.deliver(self.name, call, &Ok(result.into())).await
     }
 
     /// The state of the query.

@@ -20,6 +20,7 @@ use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, ensure};
 use bosun_adapters::runner::builtin::Builtins;
+use bosun_client::{ClientError, OpenCall};
 use bosun_core::{Actor, Namespace, showing::Showing};
 use bosun_engine::{
     Results, SystemClock,
@@ -28,8 +29,7 @@ use bosun_engine::{
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::client::ClientError;
-use client::{Call, Run};
+use client::Run;
 use server::{Server, Workplace, size_of};
 use timeline::{Side, Timeline, Tone};
 
@@ -68,7 +68,7 @@ impl Demo {
             writeln!(stdout(), "wrote the example agents; serve them with\n\n  bosun serve --manifests {directory}")?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut terminate = signal(SignalKind::terminate()).context("signals cannot be listened for")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         // The server is killed when its handle is dropped, so every way of leaving cleans up.
         tokio::select! {
             told = tell() => told.map(|()| ExitCode::SUCCESS),
@@ -79,7 +79,7 @@ impl Demo {
 }
 
 fn write_examples(directory: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     for (name, content) in EXAMPLES {
         let path = directory.join(name);
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
@@ -157,7 +157,7 @@ async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     let call = run.call().await?;
     let time = run.inside_result().await?;
     let news = format!("Bosun {} is written in Rust {}", env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_RUST_VERSION"));
-    timeline.step(Side::Client, "⚙", &format!("runs {} here: {news}", call.tool))?;
+    timeline.step(Side::Client, "⚙", &format!("runs {} here: {news}", call.name))?;
     bring(timeline, &run, &call, &news).await?;
     let time = time.as_str().context("the time is not a text")?;
     expect(&run.answer().await?, &format!("As of {time}: {news}"))
@@ -170,7 +170,7 @@ async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow
     let pid = server.pid;
     server.kill().await?;
     timeline.toned(Side::Server, "✗", Tone::Bad, &format!("kill -9 {pid}: the process is gone"))?;
-    ensure!(run.inside_result().await.is_err(), "the stream of a killed server went on");
+    ensure!(run.inside_result().await.is_err(), "the stream of a killed server continued");
     ensure!(run.state().await.is_err(), "a killed server answered");
     timeline.step(Side::Client, "!", "the stream broke, and the server does not answer any more")?;
     let kilobytes = size_of(&place.data())? / 1024;
@@ -189,7 +189,7 @@ async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow
     bring(timeline, &run, &call, &result).await?;
     expect(&run.answer().await?, ANSWER)?;
     let again = run.deliver(&call, &result).await?;
-    ensure!(again.replayed, "a result that was sent twice was taken twice");
+    ensure!(again.replayed, "a result that was sent twice was accepted twice");
     timeline.step(Side::Client, "⇢", "sends the same result once more: 200, replayed; it is recorded once")?;
     let other = run.deliver(&call, "42").await.err();
     ensure!(other.as_ref().and_then(ClientError::code) == Some("already_resolved"), "another result was not refused");
@@ -237,9 +237,9 @@ fn calculator() -> Value {
 }
 
 /// The client's own calculator: in this process, not in the server's.
-async fn calculate(timeline: &Timeline, call: &Call) -> anyhow::Result<String> {
+async fn calculate(timeline: &Timeline, call: &OpenCall) -> anyhow::Result<String> {
     let builtins = Builtins::new(Arc::new(SystemClock));
-    let tool = builtins.tool(&call.tool).with_context(|| format!("the client has no tool `{}`", call.tool))?;
+    let tool = builtins.tool(&call.name).with_context(|| format!("the client has no tool `{}`", call.name))?;
     let call = InsideCall {
         namespace: Namespace::default(),
         id: call.id.parse().with_context(|| format!("`{}` is not the id of a call", call.id))?,
@@ -256,15 +256,15 @@ async fn calculate(timeline: &Timeline, call: &Call) -> anyhow::Result<String> {
     Ok(result)
 }
 
-async fn bring(timeline: &Timeline, run: &Run<'_>, call: &Call, result: &str) -> anyhow::Result<()> {
+async fn bring(timeline: &Timeline, run: &Run<'_>, call: &OpenCall, result: &str) -> anyhow::Result<()> {
     timeline.step(Side::Client, "⇢", "POST …/tool-result")?;
     let delivered = run.deliver(call, result).await?;
-    ensure!(!delivered.replayed, "a first result was taken for a second one");
+    ensure!(!delivered.replayed, "a first result was treated as a replay");
     Ok(())
 }
 
 fn expect(answer: &str, expected: &str) -> anyhow::Result<()> {
-    ensure!(answer == expected, "the agent answered “{answer}”, and “{expected}” was promised");
+    ensure!(answer == expected, "the agent answered “{answer}”, not “{expected}”");
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Server {
 impl Workplace {
     pub(super) fn new() -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("bosun-demo-").tempdir();
-        Ok(Self { directory: directory.context("no temporary directory can be made")? })
+        Ok(Self { directory: directory.context("cannot create a temporary directory")? })
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -53,8 +53,8 @@ impl Workplace {
 
     /// Starts a process and waits until it is ready.
     pub(super) async fn start(&self) -> anyhow::Result<Server> {
-        let program = std::env::current_exe().context("the path of this program is not known")?;
-        let log = File::options().create(true).append(true).open(self.log()).context("no log can be written")?;
+        let program = std::env::current_exe().context("cannot determine the path of this program")?;
+        let log = File::options().create(true).append(true).open(self.log()).context("cannot open the log")?;
         let mut child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
             .arg("--data")

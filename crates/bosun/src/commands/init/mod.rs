@@ -1,8 +1,8 @@
 //! `bosun init`: writes a folder to start from.
 //!
-//! It has one agent with one tool inside the server, one tool for the client to run, and a model; everything that
-//! it prints to go on with works as it is printed. No file is overwritten: if one is in the way, none is written.
-//! A key is never asked for: the folder says where it goes.
+//! It has one agent with one tool inside the server, one tool for the client to run, and a model; the commands that it
+//! prints work as printed. No file is overwritten: if one is in the way, none is written. A key is never asked for: the
+//! output says where it goes.
 
 mod model;
 
@@ -42,17 +42,17 @@ const WITH_TOOLS: &str = "--tools tools.json --run disk_space='df -h .'";
   bosun init my-agents --model anthropic
   bosun init my-agents --model http://127.0.0.1:11434/v1 --model-name qwen3:8b
 
-Files that are there already are never overwritten. A key is not given here: it goes into a file below secrets/, and
-the command to put it there is printed. An API at an https URL is given a key, one at an http URL is not.")]
+Existing files are never overwritten. The API key is not an option: it goes into a file below secrets/, and the command
+to put it there is printed. A key is sent to https URLs only.")]
 pub(crate) struct Init {
-    /// The folder; made where it does not exist
+    /// The folder; created if it does not exist
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// scripted (no key, no network), openai, anthropic, or the base URL of an API like OpenAI's; asked for on a
-    /// terminal, else scripted
+    /// scripted (no key, no network), openai, anthropic, or the base URL of an API like OpenAI's; default: asked for on
+    /// a terminal, otherwise scripted
     #[arg(long)]
     model: Option<ModelChoice>,
-    /// What the API calls the model; a usual one of the provider where absent
+    /// Name of the model in the API; default: a common one of the provider
     #[arg(long, value_name = "NAME")]
     model_name: Option<String>,
 }
@@ -123,19 +123,19 @@ fn files(model: &ModelChoice, name: Option<&str>) -> Vec<Written> {
 
 /// Writes all of the files, or none if one of them is there already.
 fn write(directory: &Path, files: &[Written], secret: Option<&str>) -> anyhow::Result<()> {
-    // A link to nowhere is in the way as well.
+    // A dangling symbolic link is in the way as well.
     let is_there = |file: &&Written| directory.join(file.path).symlink_metadata().is_ok();
     let in_the_way: Vec<_> = files.iter().filter(is_there).map(|file| file.path).collect();
     anyhow::ensure!(
         in_the_way.is_empty(),
-        "{} already has {}; nothing was written, name another folder",
+        "{} already has {}; nothing was written, choose another folder",
         directory.display(),
         in_the_way.join(", ")
     );
     for file in files {
         let path = directory.join(file.path);
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+            std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         }
         let written = File::create_new(&path).and_then(|mut created| created.write_all(file.content.as_bytes()));
         written.with_context(|| format!("cannot write {}", path.display()))?;
@@ -143,12 +143,12 @@ fn write(directory: &Path, files: &[Written], secret: Option<&str>) -> anyhow::R
     if let Some(secret) = secret {
         let folder = directory.join("secrets/default").join(secret);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.with_context(|| format!("cannot make {}", folder.display()))?;
+        made.with_context(|| format!("cannot create {}", folder.display()))?;
     }
     Ok(())
 }
 
-/// Says what there is, and how to go on.
+/// Prints what was written, and the next commands.
 fn report(directory: &Path, files: &[Written], secret: Option<&str>, is_unnamed: bool) -> io::Result<ExitCode> {
     let bosun = program();
     let mut text = String::new();
@@ -157,7 +157,7 @@ fn report(directory: &Path, files: &[Written], secret: Option<&str>, is_unnamed:
     // Once in each terminal.
     let enter = if is_here { String::new() } else { format!("    {CODE}cd {place}{CODE:#}\n") };
     let mut first = enter.as_str();
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "\n{BOLD}An agent to start from is in {place}{BOLD:#}\n");
     for Written { path, about, .. } in files {
         let _ = writeln!(text, "  {path:<26}{DIM}{about}{DIM:#}");
@@ -172,10 +172,7 @@ fn report(directory: &Path, files: &[Written], secret: Option<&str>, is_unnamed:
         first = "";
     }
     if is_unnamed {
-        let _ = writeln!(
-            text,
-            "\nIf the API serves more than one model, name yours in {MODEL}, in the place of `default`."
-        );
+        let _ = writeln!(text, "\nIf the API serves more than one model, name yours in {MODEL}, instead of `default`.");
     }
     let _ = write!(
         text,
@@ -195,14 +192,14 @@ In another terminal, ask the agent, or talk to it; the tool runs where you are:
     Ok(ExitCode::SUCCESS)
 }
 
-/// How this program is called from another folder.
+/// The command that runs this program from another folder.
 fn program() -> String {
     let called = std::env::args().next().unwrap_or_else(|| "bosun".into());
     let path = std::env::current_exe().ok().filter(|_| called.contains('/'));
     quoted(&path.map_or(called, |path| path.to_string_lossy().into_owned()))
 }
 
-/// A word that a shell takes as it is.
+/// The word, quoted for a shell where necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -217,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_takes_every_word_as_it_is() {
+    fn words_are_quoted_for_a_shell() {
         for (word, expect) in
             [("my-agents", "my-agents"), ("", "''"), ("my agents", "'my agents'"), ("a'b", r"'a'\''b'")]
         {

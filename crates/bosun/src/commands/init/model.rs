@@ -32,7 +32,7 @@ impl FromStr for ModelChoice {
             }
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self::Compatible(url)),
             _ => Err(format!(
-                "`{text}` is no model: expected scripted, openai, anthropic or a base URL, for instance \
+                "`{text}` is not a model: expected scripted, openai, anthropic or a base URL, for instance \
                  http://127.0.0.1:11434/v1"
             )),
         }
@@ -40,10 +40,10 @@ impl FromStr for ModelChoice {
 }
 
 impl ModelChoice {
-    /// What the API calls the model, where there is a usual one.
+    /// The name of the model in the API, if there is a common one.
     pub(super) fn usual_name(&self) -> Option<&'static str> {
         match self {
-            // A script is played whatever it is called.
+            // A script ignores the name.
             Self::Scripted => Some("scripted"),
             Self::OpenAi => Some("gpt-4o-mini"),
             Self::Anthropic => Some("claude-sonnet-4-5"),
@@ -51,7 +51,7 @@ impl ModelChoice {
         }
     }
 
-    /// The name of the secret that holds the key. None goes to an API over plain http.
+    /// The name of the secret that holds the key. No key is sent over plain http.
     pub(super) fn secret(&self) -> Option<&'static str> {
         match self {
             Self::OpenAi => Some("openai"),
@@ -61,7 +61,7 @@ impl ModelChoice {
         }
     }
 
-    /// The manifest of the model `default`. Servers of one model take any name for it.
+    /// The manifest of the model `default`. Servers with one model accept any name for it.
     pub(super) fn manifest(&self, name: Option<&str>) -> String {
         let (provider, base_url) = match self {
             Self::Scripted => return include_str!("files/scripted.yaml").to_owned(),
@@ -79,7 +79,7 @@ impl ModelChoice {
         }
         text.push_str(&format!(
             "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata:\n  name: default\nspec:\n  \
-             provider: {provider}\n  model:\n    # What the API calls it.\n    value: {name}\n  config:\n    {provider}:\n"
+             provider: {provider}\n  model:\n    # Its name in the API.\n    value: {name}\n  config:\n    {provider}:\n"
         ));
         if let Some(url) = base_url {
             text.push_str(&format!("      baseUrl:\n        value: {}\n", quoted(url)));
@@ -94,7 +94,7 @@ impl ModelChoice {
     }
 }
 
-/// A text in YAML, whatever it holds: every text of JSON is one.
+/// A YAML string: every JSON string is one.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::commands::Usage;
 
-/// Write the manifest of an MCP server: a program of this machine, or one behind a URL.
+/// Write the manifest of an MCP server: a local program, or a server behind a URL.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A header or variable with a secret is written as NAME=@SECRET/KEY: the manifest then refers to the
@@ -49,7 +49,7 @@ impl Add {
             return Err(Usage(format!("`{}` cannot be the name of an MCP server: {error}", self.name)).into());
         }
         let manifest = self.manifest()?;
-        std::fs::create_dir_all(&self.dir).with_context(|| format!("{} cannot be made", self.dir.display()))?;
+        std::fs::create_dir_all(&self.dir).with_context(|| format!("{} cannot be created", self.dir.display()))?;
         let path = self.dir.join(format!("{}.mcp.yaml", self.name));
         let mut file = match File::create_new(&path) {
             Ok(file) => file,

@@ -8,8 +8,6 @@ mod stand_in;
 
 use std::process::ExitCode;
 
-use crate::client::{Client, Key};
-
 /// Add MCP servers, see their state, and approve definitions that have changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -42,25 +40,5 @@ impl Mcp {
             Command::Approve(approve) => approve.run().await,
             Command::StandIn(stand_in) => stand_in.run(),
         }
-    }
-}
-
-/// The running server that is asked.
-#[derive(Debug, clap::Args)]
-struct ServerOptions {
-    /// Where the server is
-    #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
-    server: String,
-    /// Key of the server: its secret, both its halves as pk-…:sk-…, or a token
-    #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
-    key: Option<Key>,
-    /// Where the MCP servers are; the key's own namespace where absent
-    #[arg(long)]
-    namespace: Option<String>,
-}
-
-impl ServerOptions {
-    fn open(self) -> anyhow::Result<Client> {
-        Client::new(&self.server, self.namespace, self.key.as_ref())
     }
 }

@@ -3,25 +3,35 @@
 use std::{
     io::{self, Write},
     process::ExitCode,
+    time::{Duration, Instant},
 };
 
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
-use super::ServerOptions;
-use crate::commands::report::printable;
+use crate::{
+    commands::{report::printable, server_options::ServerOptions},
+    config::duration,
+};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const OLD: Style = AnsiColor::Red.on_default();
 const NEW: Style = AnsiColor::Green.on_default();
 
+/// The phase of a server that has not answered yet.
+const DISCOVERING: &str = "discovering";
+const POLLED: Duration = Duration::from_millis(200);
+
 /// List the MCP servers, with their state and the number of their tools.
 #[derive(Debug, clap::Args)]
 pub(super) struct List {
     #[command(flatten)]
     server: ServerOptions,
+    /// Wait until every MCP server has answered or failed, at most this long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    wait: Option<Duration>,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +52,7 @@ pub(super) struct Show {
 #[derive(Debug, clap::Args)]
 pub(super) struct Approve {
     name: String,
-    /// Only these tools; all that have changed where absent
+    /// Only these tools; default: all that have changed
     tools: Vec<String>,
     #[command(flatten)]
     server: ServerOptions,
@@ -58,11 +68,21 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 
 impl List {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let answer = self.server.open()?.get_at("mcp-servers").await?;
+        let client = self.server.open()?;
+        let deadline = Instant::now() + self.wait.unwrap_or_default();
+        let (answer, has_answers) = loop {
+            let answer = client.get_at(&["mcp-servers"], &[]).await?;
+            let is_open = list(&answer, "/items").iter().any(|server| text(server, "/discovery/phase") == DISCOVERING);
+            if !is_open || Instant::now() >= deadline {
+                break (answer, !is_open);
+            }
+            tokio::time::sleep(POLLED).await;
+        };
+        let code = if has_answers || self.wait.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         let mut out = stdout();
         if self.json {
             writeln!(out, "{answer:#}")?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(code);
         }
         let servers = list(&answer, "/items");
         if servers.is_empty() {
@@ -75,13 +95,13 @@ impl List {
             let phase = if phase.is_empty() { "not served" } else { phase };
             writeln!(out, "{BOLD}{name:width$}{BOLD:#}  {phase:11}  {}", printable(message))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 }
 
 impl Show {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let answer = self.server.open()?.get_at(&format!("mcp-servers/{}", self.name)).await?;
+        let answer = self.server.open()?.get_at(&["mcp-servers", &self.name], &[]).await?;
         let mut out = stdout();
         if self.json {
             writeln!(out, "{answer:#}")?;
@@ -119,11 +139,11 @@ fn write_changes(out: &mut impl Write, changes: &[Value]) -> io::Result<()> {
 impl Approve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let client = self.server.open()?;
-        let path = format!("mcp-servers/{}/approve", self.name);
-        let answer = client.post_to(&path, &json!({"tools": self.tools})).await?;
+        let path = ["mcp-servers", &self.name, "approve"];
+        let answer = client.post_to(&path, &[], &json!({"tools": self.tools})).await?;
         let approved: Vec<&str> = list(&answer, "/approved").iter().filter_map(Value::as_str).collect();
         let said = if approved.is_empty() {
-            "nothing has changed that was not approved".to_owned()
+            "there are no changed definitions to approve".to_owned()
         } else {
             format!("approved: {}", approved.join(", "))
         };

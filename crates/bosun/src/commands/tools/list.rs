@@ -1,12 +1,15 @@
 //! `bosun tools list` and `bosun tools search`.
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use anstyle::Style;
 use bosun_core::{
     Tool, Toolset,
     schema::dialect::Dialect,
-    tool::{catalog::Selection, toolset::Mode},
+    tool::{
+        catalog::{Catalog, Selection},
+        toolset::Mode,
+    },
 };
 use serde_json::json;
 
@@ -58,7 +61,7 @@ struct Filter {
     /// Only tools with this label; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
     label: Vec<(String, String)>,
-    /// Only tools that say that they change nothing
+    /// Only tools that are declared read-only
     #[arg(long)]
     read_only: bool,
 }
@@ -69,9 +72,21 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 }
 
 impl Filter {
-    fn selection(self) -> Selection {
+    /// What is asked for, with categories as the catalogue spells them. An unknown one is reported with those that exist.
+    fn selection(self, catalog: &Catalog) -> Selection {
+        let all = catalog.search(&Selection::default());
+        let known: BTreeSet<&str> = all.iter().map(|hit| hit.tool.category()).collect();
+        let category = |asked: String| match known.iter().find(|known| known.eq_ignore_ascii_case(&asked)) {
+            Some(known) => (*known).to_owned(),
+            None => {
+                let names: Vec<String> = known.iter().map(|name| format!("`{}`", printable(name))).collect();
+                let list = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+                anstream::eprintln!("hint: there is no category `{}`; categories: {list}", printable(&asked));
+                asked
+            }
+        };
         Selection {
-            categories: self.category,
+            categories: self.category.into_iter().map(category).collect(),
             providers: self.provider,
             labels: self.label.into_iter().collect(),
             read_only: self.read_only.then_some(true),
@@ -83,7 +98,7 @@ impl Filter {
 impl List {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let loaded = self.catalog.load()?;
-        let hits = loaded.catalog.search(&self.filter.selection());
+        let hits = loaded.catalog.search(&self.filter.selection(&loaded.catalog));
         let tools: Vec<&Tool> = hits.iter().map(|hit| hit.tool).collect();
         if self.json {
             anstream::println!("{:#}", json!(tools));
@@ -101,8 +116,11 @@ impl List {
 impl Search {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let loaded = self.catalog.load()?;
-        let selection =
-            Selection { text: Some(self.words.join(" ")), limit: Some(self.limit), ..self.filter.selection() };
+        let selection = Selection {
+            text: Some(self.words.join(" ")),
+            limit: Some(self.limit),
+            ..self.filter.selection(&loaded.catalog)
+        };
         let hits = loaded.catalog.search(&selection);
         if self.json {
             let entries: Vec<_> = hits.iter().map(|hit| json!({"score": hit.score, "tool": hit.tool})).collect();

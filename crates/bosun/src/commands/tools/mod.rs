@@ -1,5 +1,6 @@
 //! `bosun tools`: the content of a catalogue, without a server, and a call of one tool.
 
+mod cache;
 mod call;
 mod list;
 mod show;
@@ -23,7 +24,8 @@ use super::{Usage, check, input, report};
   bosun tools search 'send a message'
   bosun tools show send_email --for anthropic
   bosun tools validate send_email '{\"input\": {\"to\": \"ada@example.com\"}}'
-  bosun tools call calculator '{\"expression\": \"6 * 7\"}'")]
+  bosun tools call calculator '{\"expression\": \"6 * 7\"}'
+  bosun tools cache clear weather")]
 pub(crate) struct Tools {
     #[command(subcommand)]
     command: Command,
@@ -36,6 +38,7 @@ enum Command {
     Show(show::Show),
     Validate(validate::Validate),
     Call(call::Call),
+    Cache(cache::Cache),
 }
 
 impl Tools {
@@ -46,6 +49,7 @@ impl Tools {
             Command::Show(show) => show.run(),
             Command::Validate(validate) => validate.run(),
             Command::Call(call) => call.run(),
+            Command::Cache(cache) => cache.run(),
         }
     }
 }
@@ -53,7 +57,7 @@ impl Tools {
 /// The files of the catalogue.
 #[derive(Debug, clap::Args)]
 struct CatalogArguments {
-    /// Files and folders of tools; where absent, ./agents and ./tool-config.json
+    /// Files and folders of tools; default: ./agents and ./tool-config.json
     #[arg(long, value_name = "FILE|FOLDER")]
     catalog: Vec<PathBuf>,
 }
@@ -65,7 +69,7 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// 0 if everything could be read, since a part of a catalogue is not what was asked for.
+    /// Success only if every file was valid: a partial catalogue is not what was asked for.
     fn exit_code(&self) -> ExitCode {
         if self.is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -109,7 +113,7 @@ impl CatalogArguments {
         }
         let catalog = Catalog::new(1, tools).map_err(|faults| {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            anyhow!("these tools make no catalogue: {}", faults.join("; "))
+            anyhow!("these tools cannot form a catalogue: {}", faults.join("; "))
         })?;
         Ok(Loaded { catalog, is_whole })
     }
@@ -119,7 +123,8 @@ fn default_paths() -> anyhow::Result<Vec<PathBuf>> {
     let paths: Vec<PathBuf> =
         ["agents", "tool-config.json"].into_iter().map(PathBuf::from).filter(|path| Path::exists(path)).collect();
     if paths.is_empty() {
-        let message = "there is neither ./agents nor ./tool-config.json: say with --catalog where the tools are";
+        let message =
+            "there is neither ./agents nor ./tool-config.json: name the files or folders of tools with --catalog";
         return Err(Usage(message.to_owned()).into());
     }
     Ok(paths)

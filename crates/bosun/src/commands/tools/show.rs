@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use anstyle::Style;
 use bosun_convert::dialect::AnyDialect;
-use bosun_core::{Tool, Toolset, tool::toolset::Mode};
+use bosun_core::{
+    Tool, Toolset,
+    tool::{CachePolicy, toolset::Mode},
+};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 
@@ -103,7 +106,10 @@ fn facts(tool: &Tool, toolset: &Toolset) -> Vec<(&'static str, String)> {
     facts.extend(alias.map(|alias| ("model sees", alias)));
     facts.extend(tool.version.clone().map(|version| ("version", version)));
     facts.extend(tool.timeout.map(|timeout| ("timeout", format!("{timeout:?}"))));
-    facts.extend(tool.cache_for.map(|time| ("cached for", format!("{time:?}"))));
+    facts.extend(
+        tool.written_cache()
+            .map(|CachePolicy { ttl, scope }| ("cached for", format!("{ttl:?}, within a {}", scope.as_str()))),
+    );
     facts.extend((!hints.is_empty()).then(|| ("hints", hints.join(", "))));
     facts.extend((!labels.is_empty()).then(|| ("labels", labels.join(", "))));
     facts.extend(tool.deprecation_warning().map(|warning| ("deprecated", warning)));

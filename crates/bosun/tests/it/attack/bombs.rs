@@ -23,7 +23,7 @@ fn query(fields: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_template_that_unfolds_to_gigabytes_is_refused() {
     let mut attack = Attack::begin("h3_template_bombs");
-    // Less than the report's 980 KB: its expansion ends an unfixed server, and not the machine.
+    // Less than the report's 980 KB: its expansion kills an unfixed server, but not the machine.
     let kib = usize::try_from(scale("BOSUN_ATTACK_TEMPLATE", 100)).expect("a size");
     let (text, value) = ("{{.a}}".repeat(kib * 1024 / 6), "x".repeat(kib * 1024));
     let parameters = json!([{"name": "a", "value": value}]);

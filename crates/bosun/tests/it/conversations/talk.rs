@@ -171,7 +171,7 @@ impl Talker<'_> {
                 other => return self.fault(format!("{} with state `{other}`: {}", query.status, query.body)),
             }
         }
-        self.fault(format!("does not get on: {}", query.body));
+        self.fault(format!("makes no progress: {}", query.body));
     }
 
     fn fault(&mut self, what: impl Into<String>) {

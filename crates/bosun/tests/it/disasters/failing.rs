@@ -87,13 +87,13 @@ enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// The disk is repaired, and the same process goes on.
-    Mended,
+    Repaired,
     /// The process dies while the disk fails.
     Killed,
     /// The power is cut while the disk fails.
     PowerCut,
     /// The disk is repaired, and the power is cut after a while.
-    MendedAndPowerCut,
+    RepairedAndPowerCut,
 }
 
 struct Breaker<'a> {
@@ -116,7 +116,7 @@ impl Breaker<'_> {
             4 => Fault::Writes(WriteError::NoSpace),
             _ => Fault::Writes(WriteError::ReadOnly),
         };
-        let ending = *rng.pick(&[Ending::Mended, Ending::Killed, Ending::PowerCut, Ending::MendedAndPowerCut]);
+        let ending = *rng.pick(&[Ending::Repaired, Ending::Killed, Ending::PowerCut, Ending::RepairedAndPowerCut]);
         *self.tally.entry(format!("{fault:?} {ending:?}")).or_default() += 1;
         let failed = self.disk.failures();
         match fault {
@@ -128,17 +128,17 @@ impl Breaker<'_> {
         let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.see_it_fail().await };
         // Somewhere in the middle of whatever the server makes of it.
         tokio::time::sleep(Duration::from_micros(rng.within(0..30_000))).await;
-        if matches!(ending, Ending::Mended | Ending::MendedAndPowerCut) {
-            self.disk.mend();
+        if matches!(ending, Ending::Repaired | Ending::RepairedAndPowerCut) {
+            self.disk.repair();
             self.witness.sees_that_work_goes_on().await;
             self.play.client().answered(rng.within(0..60)).await;
         }
-        if ending != Ending::Mended {
+        if ending != Ending::Repaired {
             assert_eq!(self.server.kill().await, Death::Killed);
-            if matches!(ending, Ending::PowerCut | Ending::MendedAndPowerCut) {
+            if matches!(ending, Ending::PowerCut | Ending::RepairedAndPowerCut) {
                 self.disk.cut_power();
             }
-            self.disk.mend();
+            self.disk.repair();
             self.server = self.world.start().await;
             introduce(&self.announce, &self.server);
         }

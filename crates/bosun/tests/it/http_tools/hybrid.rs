@@ -11,6 +11,7 @@ use axum::{
 };
 use rusqlite::{Connection, OpenFlags, types::ValueRef};
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 use super::service::{Arrived, Service};
 use crate::{
@@ -70,8 +71,28 @@ async fn database_service(file: &Path) -> Service {
     .await
 }
 
+/// The example with a service of its own, and a server that has it.
+struct Example {
+    service: Service,
+    server: Server,
+    _world: World,
+    _database: TempDir,
+}
+
+impl Example {
+    async fn open() -> Self {
+        let database = tempfile::tempdir().unwrap();
+        let file = database.path().join("feedback.sqlite");
+        fill(&file);
+        let service = database_service(&file).await;
+        let world = world(&service);
+        let server = world.start().await;
+        Self { service, server, _world: world, _database: database }
+    }
+}
+
 /// The example, with the address of the test's own service.
-fn example(service: &Service) -> World {
+fn world(service: &Service) -> World {
     let world = World::new();
     let manifests = world.path("manifests/database");
     fs::create_dir_all(&manifests).unwrap();
@@ -99,12 +120,7 @@ async fn deliver(server: &Server, paused: &Value, tool: &str, result: &str) -> V
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_uses_the_clients_tools_and_a_database_inside() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("feedback.sqlite");
-    fill(&file);
-    let service = database_service(&file).await;
-    let world = example(&service);
-    let server = world.start().await;
+    let Example { service, server, .. } = &Example::open().await;
     let external = |name: &str, description: &str, properties: Value| {
         json!({"name": name, "description": description, "executionMode": "external",
             "parameters": {"type": "object", "properties": properties}})
@@ -117,9 +133,9 @@ async fn an_agent_uses_the_clients_tools_and_a_database_inside() {
             external("http_request", "Fetch a page", json!({"url": {"type": "string"}, "method": {"type": "string"}})),
         ],
     });
-    let paused = api(&server, "POST", "/v1/namespaces/default/queries?wait=20s", Some(&body)).await.body;
-    let paused = deliver(&server, &paused, "web_search", "Rival, Other and three more").await;
-    let ended = deliver(&server, &paused, "http_request", "Rival: 49 EUR a seat").await;
+    let paused = api(server, "POST", "/v1/namespaces/default/queries?wait=20s", Some(&body)).await.body;
+    let paused = deliver(server, &paused, "web_search", "Rival, Other and three more").await;
+    let ended = deliver(server, &paused, "http_request", "Rival: 49 EUR a seat").await;
     assert_eq!(ended["status"], "completed", "{ended}");
     let expect = concat!(
         "Competitors: Rival, Other and three more\n",
@@ -141,16 +157,11 @@ async fn an_agent_uses_the_clients_tools_and_a_database_inside() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_of_the_database_is_an_answer_to_the_model() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("feedback.sqlite");
-    fill(&file);
-    let service = database_service(&file).await;
-    let world = example(&service);
-    let server = world.start().await;
+    let Example { server, .. } = &Example::open().await;
     let delete = json!({"sql": "DELETE FROM feedback"});
-    let told = super::call(&server, "database-query", &delete).await;
+    let told = super::call(server, "database-query", &delete).await;
     assert_eq!(told, ("http_status".to_owned(), "the API answered 400 Bad Request".to_owned()));
     let count = json!({"sql": "SELECT count(*) AS rows FROM feedback"});
-    let told = super::call(&server, "database-query", &count).await;
+    let told = super::call(server, "database-query", &count).await;
     assert_eq!(told, ("completed".to_owned(), r#"[{"rows":5}]"#.to_owned()));
 }

@@ -1,9 +1,11 @@
 //! Tools of type `http`, run by the whole program against services on loopback.
 
+mod canaries;
 mod hostile;
 mod hybrid;
 mod redirects;
-mod service;
+pub(crate) mod service;
+mod tenants;
 
 use std::fs;
 
@@ -60,7 +62,7 @@ spec:
     )
 }
 
-/// A server with these manifests beside its own, and a secret.
+/// A server with these manifests in addition to its own, and a secret.
 fn world(manifests: &[(&str, &str)]) -> World {
     let world = World::new();
     for (name, text) in manifests {
@@ -193,7 +195,7 @@ async fn a_body_is_filled_with_arguments_parameters_settings_and_secrets() {
     );
     assert!(arrived.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{:?}", arrived.headers);
 
-    // What the query does not have is told, and nothing is sent.
+    // A missing parameter is reported, and nothing is sent.
     let (code, message) = call(&server, "note", &json!({"text": "x"})).await;
     assert_eq!(code, "tool_misconfigured");
     assert_eq!(message, "`tenant` needs the parameter `tenant`, which the query does not have");
@@ -258,7 +260,7 @@ async fn a_result_is_json_or_text_in_its_charset() {
     ] {
         assert_eq!(call(&server, "get", &json!({"path": path})).await, (code.to_owned(), expect.to_owned()), "{path}");
     }
-    // What has no place in the path is refused, and the model can do better.
+    // An argument that would change the path is refused, with a message that the model can act on.
     let (code, message) = call(&server, "get", &json!({"path": "../admin"})).await;
     assert_eq!(
         (code.as_str(), message.split(':').next()),
@@ -290,7 +292,7 @@ async fn a_request_is_repeated_only_where_that_is_safe() {
     }
     let paths: Vec<_> = busy.arrived().iter().map(|arrived| arrived.target.clone()).collect();
     let expect = ["/get", "/get", "/get", "/patient", "/post", "/idempotent", "/idempotent", "/idempotent"];
-    assert_eq!(paths, expect, "one that asks for more time than there is is not waited for");
+    assert_eq!(paths, expect, "a `Retry-After` that is longer than the remaining time is not waited for");
     let keys: Vec<_> = busy.arrived().iter().map(|arrived| arrived.header("idempotency-key").to_owned()).collect();
     assert!(keys[..4].iter().all(String::is_empty) && keys[5] == keys[6] && keys[5] == keys[7] && keys[4] != keys[5]);
 }
@@ -336,7 +338,7 @@ async fn a_stored_tool_calls_no_private_address_and_carries_no_secret_elsewhere(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_has_a_largest_size() {
+async fn the_size_of_an_answer_is_limited() {
     let service = Service::start(|arrived| {
         let more: usize = arrived.target.trim_start_matches('/').parse().unwrap();
         "x".repeat(HTTP_RESPONSE_BYTES + more)

@@ -13,16 +13,16 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
-pub(super) struct Arrived {
-    pub(super) method: Method,
+pub(crate) struct Arrived {
+    pub(crate) method: Method,
     /// Path and query.
-    pub(super) target: String,
-    pub(super) headers: HeaderMap,
-    pub(super) body: String,
+    pub(crate) target: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Arrived {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap_or("not ASCII"))
     }
 }
@@ -35,14 +35,14 @@ struct Shared {
     arrived: Arc<Mutex<Vec<Arrived>>>,
 }
 
-pub(super) struct Service {
-    pub(super) url: String,
+pub(crate) struct Service {
+    pub(crate) url: String,
     arrived: Arc<Mutex<Vec<Arrived>>>,
     _serving: JoinSet<()>,
 }
 
 impl Service {
-    pub(super) async fn start<R: IntoResponse>(answers: impl Fn(&Arrived) -> R + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start<R: IntoResponse>(answers: impl Fn(&Arrived) -> R + Send + Sync + 'static) -> Self {
         async fn answer(
             State(shared): State<Shared>,
             method: Method,
@@ -67,7 +67,7 @@ impl Service {
     }
 
     /// Everything that arrived so far.
-    pub(super) fn arrived(&self) -> Vec<Arrived> {
+    pub(crate) fn arrived(&self) -> Vec<Arrived> {
         self.arrived.lock().unwrap().clone()
     }
 }

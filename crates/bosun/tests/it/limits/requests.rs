@@ -1,4 +1,4 @@
-//! What a request may have, to the ceiling and above it.
+//! What a request may have, at the ceiling and above it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the tools of a request and their schemas may have, to the ceiling and above it.
+//! What the tools of a request and their schemas may have, at the ceiling and above it.
 
 use std::sync::Arc;
 

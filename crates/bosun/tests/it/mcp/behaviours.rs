@@ -1,5 +1,5 @@
-//! Servers that misbehave, each in one way: the query goes on or ends with a clear outcome, the good server beside
-//! them is not affected, and memory stays bounded.
+//! Servers that misbehave, each in one way: the query goes on or ends with a clear outcome, the good server next
+//! to them is not affected, and memory stays bounded.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{World, said};
 use crate::support::until;
 
-/// What a call of the server's `echo` comes to.
+/// The expected outcome of a call of the server's `echo`.
 #[derive(Clone, Copy)]
 enum Expect {
     /// The call succeeds, and the result begins with this.
@@ -65,8 +65,10 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("error-flood", Says("hi")),
     ("asks-for-sampling", Says("I was told: ")),
     ("asks-for-elicitation", Says("I was told: this client does not support elicitation")),
+    ("asks-with-defaults", Says("I was told: this client does not support elicitation")),
     ("asks-for-roots", Says("I was told: this client does not support roots")),
     ("wants-input", Fails("tool_failed", "the tool asks for more input from a user")),
+    ("wants-form", Fails("tool_failed", "the tool asks for more input from a user")),
     ("changes", Says("hi")),
     ("changes-schema", Lacks("quarantined", "1 are withheld because they have changed")),
     ("list-changed-storm", Says("hi")),
@@ -141,6 +143,27 @@ async fn a_call_that_is_safe_to_repeat_is_sent_again_after_a_crash() {
     world.until_tool(&server, "once-echo").await;
     let answer = world.call(&server, "once-echo", &json!({"text": "again"})).await;
     assert_eq!(said(&answer), "again", "{answer:#}");
+}
+
+#[tokio::test]
+async fn a_form_is_answered_with_its_defaults_if_the_operator_says_so_and_declined_without_them() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    let accepted = r#"{"action":"accept","content":{"city":"Paris"}}"#;
+    let expected = [
+        ("asks-with-defaults", format!("I was told: {accepted}")),
+        ("asks-for-elicitation", r#"I was told: {"action":"decline"}"#.to_owned()),
+        ("asks-for-roots", "I was told: this client does not support roots".to_owned()),
+        ("wants-form", format!(r#"{{"a":{accepted}}} "s""#)),
+    ];
+    for (name, _) in &expected {
+        world.stand_in(name, name, "  elicitation: defaults\n");
+    }
+    let server = world.start().await;
+    for (name, expect) in expected {
+        world.until_tool(&server, &format!("{name}-echo")).await;
+        let answer = world.call(&server, &format!("{name}-echo"), &json!({"text": "hi"})).await;
+        assert_eq!(said(&answer), expect, "{name}: {answer:#}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod commands;
 mod over_http;
 mod peers;
 mod pins;
+mod sessions;
 
 use std::path::Path;
 
@@ -16,17 +17,19 @@ use crate::{
     support::soon,
 };
 
+pub(crate) use peers::packages;
+
 const HEAD: &str = "apiVersion: ark.mckinsey.com/v1alpha1";
 
 /// Manifests of one test, and the server that has them.
-struct World {
+pub(crate) struct World {
     manifests: TempDir,
     http: reqwest::Client,
 }
 
 impl World {
     /// Manifests with a scripted model and an agent `helper` that has these tools.
-    fn new(tools: &[&str], script: &str) -> Self {
+    pub(crate) fn new(tools: &[&str], script: &str) -> Self {
         // The process has one crypto provider; an error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let manifests = tempfile::tempdir().unwrap();
@@ -46,16 +49,16 @@ impl World {
         world
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.manifests.path()
     }
 
-    fn write(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         std::fs::write(self.path().join(file), text).unwrap();
     }
 
     /// An MCP server that is a stand-in over standard input and output; `spec` are further fields.
-    fn stand_in(&self, name: &str, behaviour: &str, spec: &str) {
+    pub(crate) fn stand_in(&self, name: &str, behaviour: &str, spec: &str) {
         let program = Value::from(program().to_string_lossy());
         let marker = Value::from(self.path().join(format!("{name}.marker")).to_string_lossy());
         let args = format!("[mcp, stand-in, {behaviour}, --marker, {marker}]");
@@ -66,11 +69,11 @@ impl World {
         self.write(&format!("{name}.mcp.yaml"), &text);
     }
 
-    async fn start(&self) -> Server {
+    pub(crate) async fn start(&self) -> Server {
         Server::start_with(self.path()).await
     }
 
-    async fn get(&self, server: &Server, path: &str) -> Value {
+    pub(crate) async fn get(&self, server: &Server, path: &str) -> Value {
         let response = self.http.get(format!("{}/v1/{path}", server.base)).send().await.unwrap();
         assert!(response.status().is_success(), "{path}: {}", response.status());
         response.json().await.unwrap()
@@ -91,11 +94,11 @@ impl World {
     }
 
     /// Waits until the catalogue has a tool.
-    async fn until_tool(&self, server: &Server, name: &str) {
+    pub(crate) async fn until_tool(&self, server: &Server, name: &str) {
         self.until_listed(server, name, true).await;
     }
 
-    /// Waits until the catalogue has not got a tool.
+    /// Waits until the catalogue no longer has a tool.
     async fn until_no_tool(&self, server: &Server, name: &str) {
         self.until_listed(server, name, false).await;
     }
@@ -180,7 +183,7 @@ async fn a_server_that_is_down_is_named_and_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_program_gets_its_own_variables_only_and_its_secrets_are_not_told() {
+async fn a_program_gets_its_own_variables_only_and_its_secrets_are_not_shown() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     let program = Value::from(program().to_string_lossy());
     let manifest = format!(

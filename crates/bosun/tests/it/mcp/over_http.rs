@@ -8,7 +8,7 @@ use crate::program::Server;
 
 impl World {
     /// An MCP server behind this stand-in; `spec` are further fields.
-    fn endpoint(&self, name: &str, stand_in: &McpStandIn, spec: &str) {
+    pub(super) fn endpoint(&self, name: &str, stand_in: &McpStandIn, spec: &str) {
         let text = format!(
             "{HEAD}\nkind: MCPServer\nmetadata: {{name: {name}}}\nspec:\n  address: {{value: {}}}\n  timeout: 3s\n{spec}",
             Value::from(stand_in.url())

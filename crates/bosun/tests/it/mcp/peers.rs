@@ -11,7 +11,7 @@ use super::{HEAD, World, said};
 use crate::program::{Server, free_port, run, stderr, stdout, workspace};
 
 /// Where the packages are. Needs npm and Python, and the network the first time.
-async fn packages() -> PathBuf {
+pub(crate) async fn packages() -> PathBuf {
     let output = run(Command::new(workspace().join("interop/mcp/install.sh")).arg("peers")).await;
     assert!(output.status.success(), "the peers cannot be installed (npm and pip are needed): {}", stderr(&output));
     stdout(&output).trim().into()

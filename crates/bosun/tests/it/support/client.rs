@@ -25,6 +25,13 @@ pub(crate) struct Address {
     pub(crate) base: String,
 }
 
+/// A client of HTTP for requests that [`Client`] does not make.
+pub(crate) fn http() -> reqwest::Client {
+    // Another client of this process may have installed it before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
 /// Announces that `server` is the current one.
 pub(crate) fn introduce(announce: &watch::Sender<Address>, server: &Server) {
     announce.send_modify(|address| {

@@ -1,14 +1,14 @@
-/* A disk that breaks when it is told to, for the process under test (LD_PRELOAD).
+/* A disk that fails on demand, for the process under test (LD_PRELOAD).
  *
- * It stands between a program and the files of one directory, BOSUN_DISK_ROOT, and of `blobs` in it, and does
- * two things.
+ * It intercepts the calls of a program on the files of one directory, BOSUN_DISK_ROOT, and of `blobs` in it, and
+ * does two things.
  *
  * It fails: the page BOSUN_DISK_CONTROL says which calls, and counts them. A flush that fails behaves as on
- * Linux: what it should have written is taken for written from then on, and no later flush tries it again.
+ * Linux: its dirty pages count as clean from then on, and no later flush writes them.
  *
- * It remembers what a power cut would leave: BOSUN_DISK_SHADOW holds a copy of each file as it is on the
- * platter. A write reaches it when it is flushed; before that only by chance, as when the kernel happens
- * to write a page back. Names follow at once, as a journaling file system has it for a file that is flushed.
+ * It records what a power cut would leave: BOSUN_DISK_SHADOW has a copy of each file as it is on stable
+ * storage. A write reaches it when it is flushed; before that only by chance, as when the kernel happens
+ * to write a page back. Renames reach it at once, as on a journaling file system for a file that is flushed.
  *
  * Not modelled: sectors that rot, flushes that lie, and writes that arrive at another place.
  */
@@ -28,7 +28,7 @@
 
 /* The control page; `disk.rs` has the same fields in the same order. */
 struct control {
-    volatile uint32_t fail_syncs;   /* so many flushes fail; all of them if it is the largest number */
+    volatile uint32_t fail_syncs;   /* this many flushes fail; all of them if it is UINT32_MAX */
     volatile uint32_t write_error;  /* writes fail with this error, if it is not 0 */
     volatile uint32_t stall_syncs;  /* flushes do not return while it is not 0 */
     volatile uint32_t failed_syncs; /* counted */
@@ -81,7 +81,7 @@ __attribute__((constructor)) static void begin(void) {
     int fd = page ? open(page, O_RDWR | O_CLOEXEC) : -1;
     void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (!root || !shadows || mapped == MAP_FAILED) {
-        fprintf(stderr, "the breaking disk is not set up\n");
+        fprintf(stderr, "the failing disk is not set up\n");
         abort();
     }
     control = mapped;
@@ -118,13 +118,13 @@ static void forget(struct file *file) {
     }
 }
 
-/* What is known of the file behind `fd`, or null if it is none of the directory's. With the lock held. */
+/* The record of the file behind `fd`, or null if it is not in the directory. With the lock held. */
 static struct file *find(int fd) {
     struct stat status;
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return NULL;
     struct file *file;
     for (file = files; file; file = file->next)
-        /* A file without a name is gone, and its number may be another's by now. */
+        /* A file without a name is gone, and its inode may have been reused. */
         if (file->name[0] && file->inode == status.st_ino && file->device == status.st_dev) return file;
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -151,7 +151,7 @@ static struct file *find(int fd) {
     return file;
 }
 
-/* Brings a piece of a file to the platter. */
+/* Copies a range of a file to stable storage. */
 static void persist(struct file *file, int fd, off_t from, off_t to) {
     static char buffer[65536];
     /* The program may have opened it for writing only. */
@@ -163,7 +163,7 @@ static void persist(struct file *file, int fd, off_t from, off_t to) {
         size_t wanted = (size_t)(to - from) < sizeof buffer ? (size_t)(to - from) : sizeof buffer;
         ssize_t got = pread(source, buffer, wanted, from);
         if (got < 0) abort();
-        /* It has been cut shorter since. */
+        /* It has been truncated since. */
         if (got == 0) break;
         if (real_pwrite(file->shadow, buffer, (size_t)got, from) != got) abort();
         from += got;

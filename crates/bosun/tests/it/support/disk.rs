@@ -48,7 +48,7 @@ impl Disk {
     /// Puts the disk under all later processes of `world`.
     pub(crate) fn under(world: &mut World) -> Self {
         let (library, page, shadow) = (world.path("disk.so"), world.path("disk.control"), world.path("shadow"));
-        compile(&library);
+        compile(&library, "disk.c");
         fs::write(&page, [0; 4096]).expect("a control page");
         fs::create_dir_all(shadow.join(BLOBS)).expect("a directory");
         fs::create_dir_all(world.data()).expect("a directory");
@@ -82,7 +82,7 @@ impl Disk {
         self.set(Field::StallSyncs, 1);
     }
 
-    pub(crate) fn mend(&self) {
+    pub(crate) fn repair(&self) {
         for field in [Field::FailSyncs, Field::WriteError, Field::StallSyncs] {
             self.set(field, 0);
         }
@@ -129,8 +129,9 @@ impl Disk {
     }
 }
 
-fn compile(library: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support/disk.c");
+/// Compiles a source of this directory into a library for `LD_PRELOAD`.
+pub(crate) fn compile(library: &Path, source: &str) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support").join(source);
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let output = Command::new(&compiler)
         .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])

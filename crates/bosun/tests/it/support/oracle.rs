@@ -43,6 +43,7 @@ pub(crate) struct Record {
     /// The server acknowledged this retention, and the label with it.
     pub(crate) hours: Option<u32>,
     pub(crate) posts: Vec<Post>,
+    pub(crate) decisions: Vec<DecisionPost>,
     /// State and answer, as the client saw them at the end.
     pub(crate) ended: Option<(String, Option<String>)>,
     /// What the client itself found wrong.
@@ -54,6 +55,14 @@ pub(crate) struct Record {
 pub(crate) struct Post {
     pub(crate) call: String,
     pub(crate) content: String,
+    pub(crate) said: Said,
+}
+
+/// One decision about a call, and the server's answer.
+#[derive(Clone, Debug)]
+pub(crate) struct DecisionPost {
+    pub(crate) call: String,
+    pub(crate) approved: bool,
     pub(crate) said: Said,
 }
 
@@ -145,6 +154,7 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     let mut outcomes: BTreeMap<CallId, u32> = BTreeMap::new();
     let mut starts: BTreeMap<CallId, u32> = BTreeMap::new();
     let mut pending: BTreeSet<CallId> = BTreeSet::new();
+    let mut approved: BTreeSet<CallId> = BTreeSet::new();
     let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
     let mut routes: BTreeMap<CallId, &CallRoute> = BTreeMap::new();
     for entry in entries {
@@ -155,13 +165,27 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
                     fault(format!("{} was asked for twice", asked.call));
                 }
             }
-            // Of a call that runs on elsewhere, it is the start of a poll.
+            // Of a call that continues elsewhere, it is the start of a poll.
             Event::CallStarted { call, .. } if pending.contains(call) => {}
-            Event::CallStarted { call, .. } => *starts.entry(*call).or_default() += 1,
+            Event::CallStarted { call, .. } => {
+                if matches!(routes.get(call), Some(CallRoute::Approval { .. })) && !approved.contains(call) {
+                    fault(format!("{call} was started without an approval"));
+                }
+                *starts.entry(*call).or_default() += 1;
+            }
+            Event::CallApproved { call, .. } => {
+                let is_first = approved.insert(*call);
+                if !is_first {
+                    fault(format!("{call} was approved twice"));
+                }
+            }
             Event::CallPending { call, .. } => {
                 pending.insert(*call);
             }
-            Event::CallFinished { call, .. } | Event::CallResolved { call, .. } | Event::CallExpired { call } => {
+            Event::CallFinished { call, .. }
+            | Event::CallResolved { call, .. }
+            | Event::CallRejected { call, .. }
+            | Event::CallExpired { call } => {
                 *outcomes.entry(*call).or_default() += 1;
             }
             Event::TurnEnded { turn, .. } => *turns.entry(*turn).or_default() += 1,
@@ -170,12 +194,12 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     }
     for (call, route) in &routes {
         let recorded = outcomes.get(call).copied().unwrap_or_default();
-        let wanted = u32::from(!matches!(route, CallRoute::Refused { .. }));
+        let wanted = u32::from(!matches!(route, CallRoute::Refused { .. } | CallRoute::Cached { .. }));
         let cut_short = head.status() != Status::Completed && recorded == 0;
         if recorded != wanted && !cut_short {
             fault(format!("{call} has {recorded} outcomes"));
         }
-        if matches!(route, CallRoute::Inside { repeatable: false })
+        if matches!(route, CallRoute::Inside { repeatable: false } | CallRoute::Approval { repeatable: false, .. })
             && starts.get(call).is_some_and(|starts| *starts > 1)
         {
             fault(format!("{call} must not run twice and was started {} times", starts[call]));
@@ -273,8 +297,35 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             *fresh.entry(&post.call).or_default() += 1;
         }
     }
+    check_decisions(record, journal, &mut fault);
     for (call, times) in fresh.into_iter().filter(|(_, times)| *times > 1) {
         fault(format!("{call}: a result was accepted {times} times"));
+    }
+}
+
+/// Each decision is what the client was told of it, and only one was the first.
+fn check_decisions(record: &Record, journal: &Journal, fault: &mut impl FnMut(String)) {
+    let recorded = |id: &str| {
+        journal.entries.iter().find_map(|entry| match &entry.event {
+            Event::CallApproved { call, .. } if call.to_string() == id => Some(true),
+            Event::CallRejected { call, .. } if call.to_string() == id => Some(false),
+            _ => None,
+        })
+    };
+    let mut first: BTreeSet<&str> = BTreeSet::new();
+    for DecisionPost { call, approved, said } in &record.decisions {
+        let recorded = recorded(call);
+        let is_so = match said {
+            Said::Accepted | Said::Replayed => recorded == Some(*approved),
+            Said::Conflict => recorded == Some(!*approved),
+            Said::Gone => recorded.is_none(),
+        };
+        if !is_so {
+            fault(format!("{call}: approved: {approved} was answered with {said:?}, and {recorded:?} is recorded"));
+        }
+        if *said == Said::Accepted && !first.insert(call) {
+            fault(format!("{call}: a decision was accepted twice"));
+        }
     }
 }
 
@@ -322,6 +373,12 @@ fn check_ledger(ledger: &Path, journals: &[Journal], figures: &mut Figures, viol
             match &entry.event {
                 Event::CallAsked(asked) => {
                     known.insert(asked.call.to_string());
+                }
+                Event::CallRejected { call, .. } => {
+                    let ran = runs.contains_key(&call.to_string());
+                    if ran {
+                        violations.push(format!("ledger: {call} was rejected and ran"));
+                    }
                 }
                 Event::CallFinished { call, outcome } => {
                     let ran = runs.get(&call.to_string()).map_or(0, |(_, times)| *times);

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::{
     client::{Answer, Client, LARGE, NoStream, result, spelled_out},
-    oracle::{Post, Record, Said},
+    oracle::{DecisionPost, Post, Record, Said},
     rng::Rng,
     scenes::{self, Scene},
     soon,
@@ -104,6 +104,10 @@ impl Play {
     }
 }
 
+fn decision(call: &str, approve: bool) -> Value {
+    json!({"toolCallId": call, "decision": if approve { "approved" } else { "rejected" }})
+}
+
 /// The clients at work.
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -156,6 +160,10 @@ const CASTING: &[(Scene, &[Manner])] = &[
     (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
     (Scene::Inside, &[Manner::Plain, Manner::Lost]),
     (Scene::Pending, &[Manner::Plain, Manner::Lost]),
+    (
+        Scene::Approval,
+        &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Cancel, Manner::Late, Manner::Change],
+    ),
     (Scene::Text, &[Manner::Plain, Manner::Delete, Manner::Change]),
 ];
 
@@ -183,6 +191,8 @@ impl<'a> Actor<'a> {
         for _ in 0..40 {
             match query.state() {
                 "queued" | "running" => query = self.look().await,
+                "awaiting_approval" if self.manner == Manner::Late => query = self.let_approval_pass(&query).await,
+                "awaiting_approval" => query = self.decide(&query).await,
                 "waiting" if self.manner == Manner::Late => query = self.let_it_pass(&query).await,
                 "waiting" => query = self.answer(&query).await,
                 "held" => query = self.resume().await,
@@ -190,7 +200,7 @@ impl<'a> Actor<'a> {
                 other => return self.fault(format!("answered {} with state `{other}`: {}", query.status, query.body)),
             }
         }
-        self.fault(format!("does not get on: {}", query.body));
+        self.fault(format!("makes no progress: {}", query.body));
     }
 
     fn fault(&mut self, what: impl Into<String>) {
@@ -202,6 +212,7 @@ impl<'a> Actor<'a> {
         let mut body = scenes::query(&self.record.name, self.scene);
         if self.manner == Manner::Late {
             body["externalTimeout"] = json!("120ms");
+            body["approvalTimeout"] = json!("120ms");
         }
         let path = if self.rng.chance(50) { "?wait=20s" } else { "" };
         // A creation that arrives behind a deletion would be a new query.
@@ -302,6 +313,64 @@ impl<'a> Actor<'a> {
         let posted = self.client.insist(Method::POST, &path, Some(&body)).await;
         self.note(call, &content, &posted.answer);
         posted.answer
+    }
+
+    /// Decides about the call that waits for approval, in the manner of this client.
+    async fn decide(&mut self, query: &Answer) -> Answer {
+        let Some(call) = query.body["approvals"][0]["id"].as_str().map(str::to_owned) else {
+            self.fault(format!("waits for no approval: {}", query.body));
+            return self.look().await;
+        };
+        let approve = self.rng.chance(60);
+        let path = self.approval_path();
+        match self.manner {
+            Manner::Cancel => return self.cancel().await,
+            Manner::Change => self.change().await,
+            Manner::Lost => self.send_and_go(Method::POST, &path, &decision(&call, approve)).await,
+            Manner::Twice | Manner::Rivals => {
+                let other = if self.manner == Manner::Rivals { !approve } else { approve };
+                let (body, other_body) = (decision(&call, approve), decision(&call, other));
+                let (first, second) = tokio::join!(
+                    self.client.insist(Method::POST, &path, Some(&body)),
+                    self.client.insist(Method::POST, &path, Some(&other_body)),
+                );
+                self.note_decision(&call, approve, &first.answer);
+                self.note_decision(&call, other, &second.answer);
+                return self.look().await;
+            }
+            _ => {}
+        }
+        let posted = self.client.insist(Method::POST, &path, Some(&decision(&call, approve))).await;
+        self.note_decision(&call, approve, &posted.answer);
+        self.look().await
+    }
+
+    /// Waits for the approval to expire, then approves anyway.
+    async fn let_approval_pass(&mut self, query: &Answer) -> Answer {
+        let call = query.body["approvals"][0]["id"].as_str().unwrap_or_default().to_owned();
+        self.watch_to_the_end().await;
+        let posted = self.client.post(&self.approval_path(), &decision(&call, true)).await;
+        if posted.status != 410 {
+            self.fault(format!("a late approval was answered with {}: {}", posted.status, posted.body));
+        }
+        self.note_decision(&call, true, &posted);
+        self.look().await
+    }
+
+    fn approval_path(&self) -> String {
+        format!("/{}/approval", self.record.name)
+    }
+
+    /// Records the answer to a decision.
+    fn note_decision(&mut self, call: &str, approved: bool, answer: &Answer) {
+        let said = match (answer.status, answer.replayed) {
+            (200, false) => Said::Accepted,
+            (200, true) => Said::Replayed,
+            (409, _) if answer.code() == "already_decided" => Said::Conflict,
+            (410, _) => Said::Gone,
+            _ => return self.fault(format!("a decision was answered with {}: {}", answer.status, answer.body)),
+        };
+        self.record.decisions.push(DecisionPost { call: call.to_owned(), approved, said });
     }
 
     /// Waits for the call to expire, then posts anyway.

@@ -24,6 +24,8 @@ pub(crate) enum Scene {
     Once,
     /// One inside call that must not be repeated, and runs on after its server has died.
     Pending,
+    /// One inside call that must not be repeated, and that a person has to approve, next to one that runs at once.
+    Approval,
     /// An answer at once.
     Text,
     /// This many outside calls at once, from two to ten.
@@ -46,6 +48,7 @@ impl Scene {
             Self::Inside => "inside".into(),
             Self::Once => "once".into(),
             Self::Pending => "pending".into(),
+            Self::Approval => "approval".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
@@ -64,10 +67,11 @@ pub(crate) fn query(name: &str, scene: Scene) -> Value {
             "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
         })
     };
+    let agent = if scene == Scene::Approval { "guarded" } else { "prover" };
     json!({
         "name": name,
         "input": scene.input(),
-        "target": {"type": "agent", "name": "prover"},
+        "target": {"type": "agent", "name": agent},
         "toolSource": "hybrid",
         "externalTools": [tool("lookup"), tool("fetch")],
     })
@@ -108,6 +112,23 @@ spec:
       name: ledger_pending
     - type: built-in
       name: calculator
+    - type: built-in
+      name: read_result
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: guarded
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - type: built-in
+      name: ledger
+      approval: {required: true}
+    - type: built-in
+      name: ledger_idempotent
     - type: built-in
       name: read_result
 ";
@@ -176,6 +197,12 @@ scenes:
       - call:
           - {tool: ledger_pending, arguments: {entry: later}}
       - say: \"{{ result[0] }}\"
+  - when: {exactly: approval}
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: approved}}
+          - {tool: ledger_idempotent, arguments: {entry: free}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
   - when: {exactly: text}
     turns:
       - delay: 3ms

@@ -47,7 +47,7 @@ impl<'a> ZodReader<'_, 'a> {
             Expression::Identifier(callee)
                 if callee.name == "require" && self.module.index_of("require", call.span.start).is_none() =>
             {
-                return read_require(call);
+                return self.read_require(call);
             }
             callee => (None, "", callee.span().start),
         };
@@ -161,32 +161,5 @@ pub(super) fn function_offset(function: ZodFunction<'_>) -> u32 {
         ZodFunction::Arrow(arrow) => arrow.span.start,
         ZodFunction::Full(full) => full.span.start,
         ZodFunction::Global(_) => 0,
-    }
-}
-
-fn read_require<'a>(call: &CallExpression<'a>) -> ZodValue<'a> {
-    match call.arguments.first().and_then(|argument| argument.as_expression()) {
-        Some(Expression::StringLiteral(module)) => import(module.value.as_str(), "*", module.value.as_str(), call.span),
-        _ => computed(call.span, "a required module"),
-    }
-}
-
-/// The value of an import: Zod is known, other files are not read.
-pub(super) fn import<'a>(module: &str, imported: &str, name: &str, used: Span) -> ZodValue<'a> {
-    match module {
-        "zod" | "zod/v3" | "zod/v4" | "zod/index.js" => match imported {
-            "*" | "default" | "z" => ZodValue::Zod("".into()),
-            imported => ZodValue::Zod(imported.into()),
-        },
-        "zod/mini" | "zod/v4-mini" | "zod/v4/mini" | "zod/v4/core" => {
-            let problem = ZodProblem::new(used.start, "unsupported_zod", format!("`{module}` is not read"));
-            into_value(Err(problem.hint("import from `zod`, `zod/v3` or `zod/v4`").into()))
-        }
-        _ => {
-            let message = format!("`{name}` is imported from `{module}`, and other files are not read");
-            into_value(Err(ZodProblem::new(used.start, "imported_value", message)
-                .hint("define it in this file")
-                .into()))
-        }
     }
 }

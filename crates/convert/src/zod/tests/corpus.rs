@@ -16,7 +16,7 @@ use bosun_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::{ZodVersion, schema_to_json};
+use super::super::{ZodIo, ZodVersion, schema_to_json};
 use crate::dialect::AnyDialect;
 
 #[derive(Deserialize)]
@@ -34,6 +34,7 @@ struct RecordedZod {
 struct Versions {
     v3: CorpusOutcome,
     v4: CorpusOutcome,
+    v4_input: CorpusOutcome,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -65,8 +66,8 @@ fn fixture<T: for<'de> Deserialize<'de>>(name: &str) -> T {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn convert(source: &str, version: ZodVersion) -> Ours {
-    match schema_to_json(source, version) {
+fn convert(source: &str, version: ZodVersion, io: ZodIo) -> Ours {
+    match schema_to_json(source, version, io) {
         Ok(converted) => Ours::Schema(converted.schema),
         Err(faults) => Ours::Fault(faults.first().map(|fault| fault.code.to_owned()).unwrap_or_default()),
     }
@@ -94,8 +95,12 @@ fn the_corpus_gives_what_the_real_packages_give() {
     let mut wrong = Vec::new();
     for CorpusCase { id, source } in &corpus {
         let versions = &recorded.results[id];
-        for (name, version, theirs) in [("v3", ZodVersion::V3, &versions.v3), ("v4", ZodVersion::V4, &versions.v4)] {
-            let ours = convert(source, version);
+        for (name, version, io, theirs) in [
+            ("v3", ZodVersion::V3, ZodIo::Input, &versions.v3),
+            ("v4", ZodVersion::V4, ZodIo::Output, &versions.v4),
+            ("v4_input", ZodVersion::V4, ZodIo::Input, &versions.v4_input),
+        ] {
+            let ours = convert(source, version, io);
             let listed = differences.iter().find(|difference| difference.id == *id && difference.version == name);
             match listed {
                 None if agree(&ours, theirs) => {}
@@ -106,14 +111,17 @@ fn the_corpus_gives_what_the_real_packages_give() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), 2 * corpus.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), 3 * corpus.len(), wrong.join("\n"));
 }
 
 #[test]
 fn every_difference_is_about_a_schema_of_the_corpus() {
     let corpus: Vec<CorpusCase> = fixture("corpus.json");
     for Difference { id, version, .. } in fixture::<Vec<Difference>>("differences.json") {
-        assert!(corpus.iter().any(|case| case.id == id) && matches!(version.as_str(), "v3" | "v4"), "{id} {version}");
+        assert!(
+            corpus.iter().any(|case| case.id == id) && matches!(version.as_str(), "v3" | "v4" | "v4_input"),
+            "{id} {version}"
+        );
     }
 }
 
@@ -135,15 +143,13 @@ fn parameters(schema: &Value) -> Option<Value> {
     Some(parameters)
 }
 
-/// The server accepts what this converter writes: the definition check rejects no schema of the corpus, and
-/// every API has a declaration of it.
 /// The faults of the schema in a declaration.
 fn derived_faults(dialect: AnyDialect, json: &str) -> impl Iterator<Item = String> + use<> {
     let pointer = match dialect {
         AnyDialect::Gemini => "/0/functionDeclarations/0/parametersJsonSchema",
         AnyDialect::Ollama => "/0/function/parameters",
         AnyDialect::Mcp => "/0/inputSchema",
-        // The first are held to it by the tests of `bosun-core`, the others are no JSON Schema.
+        // The first are held to it by the tests of `bosun-core`, the others are not JSON Schema.
         AnyDialect::Served(_) | AnyDialect::GeminiOpenApi | AnyDialect::Ark => "/none",
     };
     let declared: Value = serde_json::from_str(json).unwrap();
@@ -151,14 +157,18 @@ fn derived_faults(dialect: AnyDialect, json: &str) -> impl Iterator<Item = Strin
     faults.into_iter().map(|fault| fault.to_string())
 }
 
+/// The server accepts what this converter writes: the definition check rejects no schema of the corpus, and
+/// every API has a declaration of it.
 #[test]
 fn the_corpus_passes_the_definition_check() {
     let corpus: Vec<CorpusCase> = fixture("corpus.json");
     let mut refused = Vec::new();
     let mut checked = 0;
     for CorpusCase { id, source } in &corpus {
-        for version in [ZodVersion::V3, ZodVersion::V4] {
-            let Ours::Schema(schema) = convert(source, version) else { continue };
+        for (version, io) in
+            [(ZodVersion::V3, ZodIo::Input), (ZodVersion::V4, ZodIo::Output), (ZodVersion::V4, ZodIo::Input)]
+        {
+            let Ours::Schema(schema) = convert(source, version, io) else { continue };
             checked += 1;
             let Some(parameters) = parameters(&schema) else {
                 refused.extend(schema::faults(&schema).iter().map(|fault| format!("{id} {version:?}: {fault}")));
@@ -176,7 +186,10 @@ fn the_corpus_passes_the_definition_check() {
                             declarations.quarantined.iter().filter(|tool| !tool.reason.contains("has a name"));
                         refused.extend(quarantined.map(|tool| format!("{id} {version:?}: {tool:?}\n  {schema}")));
                         refused.extend(derived_faults(dialect, &declarations.json).map(|fault| {
-                            format!("{id} {version:?}: {} is told no schema: {fault}\n  {schema}", dialect.as_str())
+                            format!(
+                                "{id} {version:?}: {} gets an invalid schema: {fault}\n  {schema}",
+                                dialect.as_str()
+                            )
                         }));
                     }
                 }

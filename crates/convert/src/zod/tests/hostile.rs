@@ -1,16 +1,19 @@
 //! Malicious input: every result is a fault or a conversion, in bounded time and memory.
 
-use super::super::{ZodOptions, ZodVersion, convert, limits, schema_to_json};
+use super::super::{ZodIo, ZodOptions, ZodVersion, convert, limits, schema_to_json};
 
 fn codes(source: &str) -> Vec<&'static str> {
     match convert(source, "tools.ts", ZodOptions::default()) {
-        Ok(converted) => converted.warnings.iter().map(|warning| warning.code).collect(),
+        Ok(converted) => {
+            let faults = converted.faults.iter().map(|fault| fault.code);
+            faults.chain(converted.warnings.iter().map(|warning| warning.code)).collect()
+        }
         Err(faults) => faults.iter().map(|fault| fault.code).collect(),
     }
 }
 
 fn schema_code(source: &str, version: ZodVersion) -> Option<&'static str> {
-    schema_to_json(source, version).err().and_then(|faults| faults.first().map(|fault| fault.code))
+    schema_to_json(source, version, ZodIo::Output).err().and_then(|faults| faults.first().map(|fault| fault.code))
 }
 
 const BOTH: [ZodVersion; 2] = [ZodVersion::V3, ZodVersion::V4];
@@ -121,7 +124,7 @@ fn endless_recursion_ends() {
             "const a = b.b(), b = a.a(); a.c()",
             "const a = z.lazy(() => z.array(z.lazy(() => a))); a.array()",
         ] {
-            let _ = schema_to_json(source, version);
+            let _ = schema_to_json(source, version, ZodIo::Output);
         }
     }
 }
@@ -146,7 +149,7 @@ fn names_of_prototypes_are_only_names() {
     for name in ["constructor", "toString", "hasOwnProperty", "prototype", "then"] {
         let source = format!("z.object({{ {name}: z.string() }})");
         for version in BOTH {
-            let schema = schema_to_json(&source, version).unwrap().schema;
+            let schema = schema_to_json(&source, version, ZodIo::Output).unwrap().schema;
             assert_eq!(schema["properties"][name]["type"], "string");
             assert_eq!(schema["required"][0], name);
         }

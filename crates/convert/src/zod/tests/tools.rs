@@ -2,13 +2,18 @@
 
 use serde_json::json;
 
-use super::super::{ToolForm, ZodOptions, ZodVersion, convert, schema_to_json};
+use std::collections::BTreeMap;
+
+use super::super::{Converted, ToolForm, ZodIo, ZodOptions, ZodVersion, convert, schema_to_json};
+use crate::FolderFiles;
 
 /// `line:column code` of every fault.
 fn faults(source: &str) -> Vec<String> {
     match convert(source, "tools.ts", ZodOptions::default()) {
-        Ok(converted) => panic!("converted to {:?}", converted.tools),
-        Err(faults) => faults.iter().map(|fault| format!("{}:{} {}", fault.line, fault.column, fault.code)).collect(),
+        Ok(converted) if converted.faults.is_empty() => panic!("converted to {:?}", converted.tools),
+        Ok(Converted { faults, .. }) | Err(faults) => {
+            faults.iter().map(|fault| format!("{}:{} {}", fault.line, fault.column, fault.code)).collect()
+        }
     }
 }
 
@@ -42,7 +47,7 @@ fn parameters(source: &str, expect: serde_json::Value) {
 
 #[track_caller]
 fn schema(source: &str, expect: serde_json::Value) {
-    match schema_to_json(source, ZodVersion::V3) {
+    match schema_to_json(source, ZodVersion::V3, ZodIo::Input) {
         Ok(converted) => assert_eq!(converted.schema, expect, "{source}"),
         Err(faults) => panic!("{source}\n{faults:#?}"),
     }
@@ -176,7 +181,8 @@ fn zod_is_found_however_it_is_imported() {
 fn the_import_and_the_option_choose_the_version() {
     let tool = "tool(run, { name: 'a', description: 'A', schema: z.object({}) })";
     let strict = |import: &str, version: Option<ZodVersion>| {
-        let converted = convert(&format!("{import} {tool}"), "tools.ts", ZodOptions { version }).unwrap();
+        let converted =
+            convert(&format!("{import} {tool}"), "tools.ts", ZodOptions { version, ..ZodOptions::default() }).unwrap();
         let codes: Vec<&str> = converted.warnings.iter().map(|warning| warning.code).collect();
         (converted.tools[0].tool.parameters.get("$schema").is_some(), codes.join(","))
     };
@@ -185,10 +191,12 @@ fn the_import_and_the_option_choose_the_version() {
     assert_eq!(strict("import { z } from 'zod/v4';", None), (true, String::new()));
     assert_eq!(strict("import { z } from 'zod/v4';", Some(ZodVersion::V3)), (false, "zod_version_differs".to_owned()));
     assert_eq!(strict("", None), (false, "zod_not_imported".to_owned()));
-    refuses(
-        &format!("import {{ z }} from 'zod/v3';\nimport * as four from 'zod/v4';\n{tool}"),
-        &["2:1 mixed_zod_versions"],
-    );
+    let installed = |import: &str| {
+        let options = ZodOptions { installed: Some(ZodVersion::V4), ..ZodOptions::default() };
+        let converted = convert(&format!("{import} {tool}"), "tools.ts", options).unwrap();
+        converted.tools[0].tool.parameters.get("$schema").is_some()
+    };
+    assert!(installed("import { z } from 'zod';") && !installed("import { z } from 'zod/v3';"));
     refuses(
         "import * as z from 'zod/mini'; tool(run, { name: 'a', description: 'A', schema: z.object({}) })",
         &["1:81 unsupported_zod"],
@@ -269,7 +277,7 @@ fn irrelevant_values_need_not_be_readable() {
 fn assumptions_are_reported() {
     warns(
         "import { z } from 'zod';\ntool(run, { name: 'a', schema: z.string() })",
-        &["tools.ts:2:1 description_missing", "tools.ts:2:24 parameters_not_object"],
+        &["tools.ts:2:1 description_missing"],
     );
     warns(
         "import { z } from 'zod';\nconst n = z.object({ n: z.lazy(() => n) }); tool(run, { name: 'a', description: 'A', schema: n })",
@@ -280,12 +288,179 @@ fn assumptions_are_reported() {
         &["tools.ts:2:86 optional_assumed"],
     );
     warns(
-        "import { z } from 'zod/v4';\ntool(run, { name: 'a', description: 'A', schema: z.object({ a: z.string().default('x') }) })",
-        &["tools.ts:2:75 default_is_required"],
+        "import { z } from 'zod';\ntool(run, { name: 'a', description: 'A', schema: z.number() })",
+        &["tools.ts:2:42 parameters_not_object"],
     );
+    let source = "import { z } from 'zod/v4';\ntool(run, { name: 'a', description: 'A', schema: z.object({ a: z.string().default('x') }) })";
+    let output = ZodOptions { io: ZodIo::Output, ..ZodOptions::default() };
+    let converted = convert(source, "tools.ts", output).unwrap();
+    assert_eq!(converted.warnings[0].code, "default_is_required");
+    warns(source, &[]);
     warns(
         "import { z } from 'zod';\nconst t = (x) => ({ name: x.name, description: 'A', schema: x.schema });",
-        &["tools.ts:1:1 no_tools", "tools.ts:2:19 tool_not_read"],
+        &["tools.ts:2:19 tool_not_read"],
+    );
+}
+
+#[test]
+fn the_forms_of_mcp_servers_are_found() {
+    finds(
+        r#"
+        import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+        import { z } from "zod";
+        const server = new McpServer({ name: "demo", version: "1" });
+        const Shape = { city: z.string() };
+        server.registerTool("a", { title: "A", description: "First", inputSchema: { x: z.number() } }, async () => {});
+        server.registerTool("b", { description: "B", inputSchema: z.object(Shape), annotations: { readOnlyHint: true } }, run);
+        server.registerTool("c", { description: "C" }, async () => {});
+        this.server.tool("d", "D", Shape, async ({ city }) => city);
+        server.tool("e", async () => {});
+        server.tool("f", Shape, { destructiveHint: true }, run);
+        server.tool("g", "G", async () => {});
+        other.tool(3, run); other.registerTool();
+        "#,
+        &[
+            ("a", ToolForm::RegisterTool),
+            ("b", ToolForm::RegisterTool),
+            ("c", ToolForm::RegisterTool),
+            ("d", ToolForm::ServerTool),
+            ("e", ToolForm::ServerTool),
+            ("f", ToolForm::ServerTool),
+            ("g", ToolForm::ServerTool),
+        ],
+    );
+    let source = "import { z } from 'zod';\nserver.registerTool('a', { title: 'T', description: 'A', inputSchema: { x: z.number().optional() }, annotations: { readOnlyHint: true } }, run);\nserver.tool('b', 'B', run);";
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    let first = &converted.tools[0].tool;
+    assert_eq!(*first.parameters, json!({"type": "object", "properties": {"x": {"type": "number"}}}));
+    assert_eq!((first.display_name.as_deref(), first.annotations.read_only_hint), (Some("T"), Some(true)));
+    assert_eq!(*converted.tools[1].tool.parameters, json!({"type": "object", "properties": {}}));
+}
+
+#[test]
+fn the_forms_of_the_ai_sdk_and_of_mastra_are_found() {
+    finds(
+        r#"
+        import { tool, generateText } from "ai";
+        import { createTool } from "@mastra/core/tools";
+        import { z } from "zod";
+        const weather = tool({ description: "W", inputSchema: z.object({ city: z.string() }), execute: async () => {} });
+        await generateText({ model, tools: { weather, time: tool({ description: "T", parameters: z.object({}) }), 'to-do': tool({ description: "D", inputSchema: z.object({}) }) } });
+        export const search = createTool({ id: "web-search", description: "S", inputSchema: z.object({ q: z.string() }), execute });
+        const named = tool({ name: "own", description: "N", parameters: z.object({}), execute });
+        "#,
+        &[
+            ("weather", ToolForm::ToolObject),
+            ("time", ToolForm::ToolObject),
+            ("to-do", ToolForm::ToolObject),
+            ("web-search", ToolForm::CreateTool),
+            ("own", ToolForm::ToolObject),
+        ],
+    );
+    warns(
+        "import { tool } from 'ai';\nimport { z } from 'zod';\nconst weather = tool({ description: 'W', inputSchema: z.object({}) });",
+        &["tools.ts:3:17 name_assumed"],
+    );
+    refuses(
+        "import { tool } from 'ai';\nexport default tool({ description: 'W', inputSchema: 5 });",
+        &["2:16 name_missing", "2:41 schema_unreadable"],
+    );
+}
+
+#[test]
+fn one_unreadable_tool_does_not_remove_the_others() {
+    let source = "import { z } from 'zod';\ntool(run, { name: 'a', description: 'A', schema: z.object({ x: load() }) });\ntool(run, { name: 'b', description: 'B', schema: z.object({}) });";
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    assert_eq!(converted.tools.len(), 1);
+    assert_eq!(converted.tools[0].tool.name, "b");
+    let faults: Vec<_> = converted.faults.iter().map(|fault| (fault.line, fault.column, fault.code)).collect();
+    assert_eq!(faults, [(2, 64, "unknown_name")]);
+}
+
+#[test]
+fn both_versions_of_zod_may_be_in_one_file() {
+    let source = "import * as z3 from 'zod/v3';\nimport * as z4 from 'zod/v4';\ntool(run, { name: 'a', description: 'A', schema: z3.object({ x: z3.string() }) });\ntool(run, { name: 'b', description: 'B', schema: z4.object({ x: z4.string() }) });\ntool(run, { name: 'c', description: 'C' });";
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    assert_eq!(converted.faults, []);
+    let versions: Vec<_> = converted
+        .tools
+        .iter()
+        .map(|found| (found.tool.name.as_str(), found.tool.parameters.get("$schema").is_some()))
+        .collect();
+    assert_eq!(versions, [("a", false), ("b", true), ("c", false)]);
+    let mixed = source.replace("z4.object({ x: z4.string() })", "z4.object({ x: z3.string() })");
+    let codes: Vec<_> =
+        convert(&mixed, "tools.ts", ZodOptions::default()).unwrap().faults.iter().map(|fault| fault.code).collect();
+    assert_eq!(codes, ["mixed_zod_versions", "mixed_zod_versions"]);
+}
+
+/// Files by their paths.
+#[derive(Debug)]
+struct TestFiles(BTreeMap<&'static str, &'static str>);
+
+impl FolderFiles for TestFiles {
+    fn read(&self, path: &str) -> Result<String, String> {
+        self.0.get(path).map(|text| (*text).to_owned()).ok_or_else(|| format!("there is no `{path}`"))
+    }
+}
+
+#[test]
+fn relative_imports_are_followed() {
+    let files = TestFiles(BTreeMap::from([
+        (
+            "schemas.ts",
+            "import { z } from 'zod';\nimport { LIMIT } from './lib/limits.js';\nexport const City = z.string().max(LIMIT);\nexport { Colour as Shade } from './lib/colour';\nexport * from './lib/more';\nexport const broken = z.object({ x: load() });\ntool(run, { name: 'not-here', description: 'N' });",
+        ),
+        ("lib/limits.ts", "export const LIMIT = 60;"),
+        (
+            "lib/colour/index.ts",
+            "import z from 'zod';\nexport enum Names { Red = 'red' }\nexport const Colour = z.nativeEnum(Names);\nexport default { z: z.number() };",
+        ),
+        ("lib/more.js", "const z = require('zod').z;\nexport const Flag = z.boolean();"),
+    ]));
+    let options = ZodOptions { files: Some(&files), ..ZodOptions::default() };
+    let source = "import { z } from 'zod';\nimport { City, Shade, Flag, broken, absent } from './schemas';\nimport * as all from './schemas';\nimport extra from './lib/colour';\nimport { gone } from './gone';\nimport { up } from '../../../etc/passwd';\ntool(run, { name: 'a', description: 'A', schema: z.object({ city: City, shade: Shade, flag: Flag, again: all.City, n: extra.z }) });\ntool(run, { name: 'b', description: 'B', schema: broken });\ntool(run, { name: 'c', description: 'C', schema: z.object({ gone, absent, up }) });";
+    let converted = convert(source, "tools.ts", options).unwrap();
+    assert_eq!(converted.tools.len(), 1, "{:?}", converted.faults);
+    assert_eq!(
+        converted.tools[0].tool.parameters["properties"],
+        json!({
+            "city": {"type": "string", "maxLength": 60}, "shade": {"type": "string", "enum": ["red"]},
+            "flag": {"type": "boolean"}, "again": {"type": "string", "maxLength": 60}, "n": {"type": "number"},
+        })
+    );
+    let faults: Vec<_> =
+        converted.faults.iter().map(|fault| (fault.line, fault.code, fault.message.as_str())).collect();
+    assert_eq!(
+        faults,
+        [
+            (2, "unknown_name", "in `schemas.ts`, line 6: `load` is not declared in this file"),
+            (9, "imported_value", "`gone` is imported from `./gone`, which is not read"),
+            (9, "imported_value", "the file exports no `absent`"),
+            (9, "imported_value", "`up` is imported from `../../../etc/passwd`, which is not read"),
+        ]
+    );
+    let without = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    assert_eq!(without.tools.len(), 0);
+}
+
+#[test]
+fn imports_in_a_circle_end() {
+    let files = TestFiles(BTreeMap::from([
+        ("a.ts", "export * from './b';\nimport { y } from './b';\nexport const x = y;"),
+        ("b.ts", "export * from './a';\nimport { x } from './a';\nexport const y = x;"),
+    ]));
+    let options = ZodOptions { files: Some(&files), ..ZodOptions::default() };
+    let source = "import { x, never } from './a';\ntool(run, { name: 'a', description: 'A', schema: x });\ntool(run, { name: 'b', description: 'B', schema: never });";
+    let codes: Vec<_> = convert(source, "tools.ts", options).unwrap().faults.iter().map(|fault| fault.code).collect();
+    assert_eq!(codes, ["used_before_definition", "imported_value"]);
+}
+
+#[test]
+fn a_program_may_begin_with_the_interpreter() {
+    finds(
+        "#!/usr/bin/env node\nimport { z } from 'zod';\ntool(run, { name: 'a', description: 'A', schema: z.object({}) });",
+        &[("a", ToolForm::ToolFunction)],
     );
 }
 
@@ -299,7 +474,7 @@ fn syntax_errors_have_a_position() {
 #[test]
 fn whole_files_give_the_recorded_tools() {
     let folder = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/zod/tools");
-    for name in ["langchain.ts", "plain.js", "zod4.ts"] {
+    for name in ["langchain.ts", "plain.js", "zod4.ts", "mcp-server.ts", "agents.ts"] {
         let source = std::fs::read_to_string(folder.join(name)).unwrap();
         let converted =
             convert(&source, name, ZodOptions::default()).unwrap_or_else(|faults| panic!("{name} {faults:#?}"));

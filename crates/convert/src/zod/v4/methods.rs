@@ -53,7 +53,7 @@ impl<'a> Zod4<'a> {
                 Zod4Kind::Optional { inner, .. }
                 | Zod4Kind::Nullable(inner)
                 | Zod4Kind::Default { inner, .. }
-                | Zod4Kind::Prefault(inner)
+                | Zod4Kind::Prefault { inner, .. }
                 | Zod4Kind::NonOptional(inner)
                 | Zod4Kind::Catch { inner, .. }
                 | Zod4Kind::Readonly(inner)
@@ -137,10 +137,13 @@ impl<'a> Zod4<'a> {
             "array" => Zod4Kind::Array(receiver),
             "or" => Zod4Kind::Union { options: vec![receiver, call.schema(0)?], exclusive: false },
             "and" => Zod4Kind::Intersection(receiver, call.schema(0)?),
-            "transform" => Zod4Kind::Pipe { input: receiver, output: self.add(Zod4Kind::Transform, call.offset) },
-            "pipe" => Zod4Kind::Pipe { input: receiver, output: call.schema(0)? },
+            "transform" => {
+                let output = self.add(Zod4Kind::Transform, call.offset);
+                Zod4Kind::Pipe { input: receiver, output, is_codec: false }
+            }
+            "pipe" => Zod4Kind::Pipe { input: receiver, output: call.schema(0)?, is_codec: false },
             "default" => Zod4Kind::Default { inner: receiver, value: known(call, 0)? },
-            "prefault" => Zod4Kind::Prefault(receiver),
+            "prefault" => Zod4Kind::Prefault { inner: receiver, value: call.argument(0).clone() },
             "catch" => Zod4Kind::Catch { inner: receiver, value: call.argument(0).clone() },
             "readonly" => Zod4Kind::Readonly(receiver),
             _ => return Ok(None),

@@ -25,11 +25,13 @@ use super::{
     library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
     value::{CheckId, MOST_WEIGHT, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue, too_large},
 };
+use crate::ZodIo;
 use checks::{Check, Pattern};
 
 /// Every schema that a source made.
 #[derive(Debug, Default)]
 pub(super) struct Zod4<'a> {
+    io: ZodIo,
     nodes: Vec<Zod4Node<'a>>,
     checks: Vec<Check>,
     deferred: VecDeque<(SchemaId, ZodFunction<'a>)>,
@@ -109,7 +111,10 @@ enum Zod4Kind<'a> {
         inner: SchemaId,
         value: ZodValue<'a>,
     },
-    Prefault(SchemaId),
+    Prefault {
+        inner: SchemaId,
+        value: ZodValue<'a>,
+    },
     Catch {
         inner: SchemaId,
         value: ZodValue<'a>,
@@ -117,6 +122,7 @@ enum Zod4Kind<'a> {
     Pipe {
         input: SchemaId,
         output: SchemaId,
+        is_codec: bool,
     },
     Readonly(SchemaId),
     Promise(SchemaId),
@@ -135,6 +141,11 @@ enum RecordMode {
 }
 
 impl<'a> Zod4<'a> {
+    /// Zod 4, describing one side of its schemas.
+    pub(super) fn new(io: ZodIo) -> Self {
+        Self { io, ..Self::default() }
+    }
+
     fn add(&mut self, kind: Zod4Kind<'a>, offset: u32) -> SchemaId {
         self.add_with(kind, Vec::new(), offset)
     }
@@ -281,17 +292,17 @@ impl<'a> Zod4<'a> {
             "nonoptional" => Zod4Kind::NonOptional(call.schema(0)?),
             "success" => Zod4Kind::Success,
             "_default" => Zod4Kind::Default { inner: call.schema(0)?, value: known(call, 1)? },
-            "prefault" => Zod4Kind::Prefault(call.schema(0)?),
+            "prefault" => Zod4Kind::Prefault { inner: call.schema(0)?, value: call.argument(1).clone() },
             "catch" => Zod4Kind::Catch { inner: call.schema(0)?, value: call.argument(1).clone() },
-            "pipe" => Zod4Kind::Pipe { input: call.schema(0)?, output: call.schema(1)? },
-            "codec" => Zod4Kind::Pipe { input: call.schema(0)?, output: call.schema(1)? },
+            "pipe" => Zod4Kind::Pipe { input: call.schema(0)?, output: call.schema(1)?, is_codec: false },
+            "codec" => Zod4Kind::Pipe { input: call.schema(0)?, output: call.schema(1)?, is_codec: true },
             "preprocess" => {
                 let output = call.schema(1)?;
-                Zod4Kind::Pipe { input: self.add(Zod4Kind::Transform, call.offset), output }
+                Zod4Kind::Pipe { input: self.add(Zod4Kind::Transform, call.offset), output, is_codec: false }
             }
             "stringbool" => {
                 let input = self.add(Zod4Kind::String(None), call.offset);
-                Zod4Kind::Pipe { input, output: self.add(Zod4Kind::Boolean, call.offset) }
+                Zod4Kind::Pipe { input, output: self.add(Zod4Kind::Boolean, call.offset), is_codec: true }
             }
             "readonly" => Zod4Kind::Readonly(call.schema(0)?),
             "promise" => Zod4Kind::Promise(call.schema(0)?),

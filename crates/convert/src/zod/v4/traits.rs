@@ -1,6 +1,6 @@
 //! Properties that Zod 4 derives from a schema without parsing anything.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{
     super::{
@@ -45,6 +45,88 @@ impl<'a> Zod4<'a> {
         Ok(optional)
     }
 
+    /// Whether the key of a field may be missing from the declared input. A transformation and a `catch` accept that at
+    /// run time, but their declared input does not; wrapped in another schema, they count as they run.
+    pub(super) fn optional_input(&self, schema: SchemaId, asked: &mut HashMap<SchemaId, bool>) -> ReadSchema<bool> {
+        let (_, mut node) = self.node(schema)?;
+        let mut schema = schema;
+        for _ in 0..MOST_STEPS {
+            schema = match &node.kind {
+                Zod4Kind::Catch { inner, .. } => *inner,
+                Zod4Kind::Pipe { input, output, .. } if matches!(self.node(*input)?.1.kind, Zod4Kind::Transform) => {
+                    *output
+                }
+                _ => return self.accepts_absence(schema, asked),
+            };
+            node = self.node(schema)?.1;
+        }
+        Err(too_large(node.offset))
+    }
+
+    /// Whether parsing accepts that a key is missing.
+    fn accepts_absence(&self, schema: SchemaId, asked: &mut HashMap<SchemaId, bool>) -> ReadSchema<bool> {
+        let (id, node) = self.node(schema)?;
+        if let Some(answer) = asked.get(&id) {
+            return Ok(*answer);
+        }
+        asked.insert(id, false);
+        let optional = match &node.kind {
+            Zod4Kind::Optional { .. }
+            | Zod4Kind::Default { .. }
+            | Zod4Kind::Prefault { .. }
+            | Zod4Kind::Catch { .. }
+            | Zod4Kind::Transform => true,
+            Zod4Kind::Nullable(inner) | Zod4Kind::Readonly(inner) | Zod4Kind::Lazy(inner) => {
+                self.accepts_absence(*inner, asked)?
+            }
+            Zod4Kind::Pipe { input, .. } => self.accepts_absence(*input, asked)?,
+            Zod4Kind::Union { options, .. } => {
+                let mut any = false;
+                for option in options {
+                    any = any || self.accepts_absence(*option, asked)?;
+                }
+                any
+            }
+            _ => false,
+        };
+        asked.insert(id, optional);
+        Ok(optional)
+    }
+
+    /// Whether parsing makes another value of its input, here or anywhere inside.
+    pub(super) fn is_transforming(&self, schema: SchemaId, seen: &mut HashSet<SchemaId>) -> ReadSchema<bool> {
+        let (id, node) = self.node(schema)?;
+        if !seen.insert(id) {
+            return Ok(false);
+        }
+        let inside: Vec<SchemaId> = match &node.kind {
+            Zod4Kind::Transform | Zod4Kind::Pipe { is_codec: true, .. } => return Ok(true),
+            Zod4Kind::Array(inner)
+            | Zod4Kind::Lazy(inner)
+            | Zod4Kind::Promise(inner)
+            | Zod4Kind::Optional { inner, .. }
+            | Zod4Kind::NonOptional(inner)
+            | Zod4Kind::Nullable(inner)
+            | Zod4Kind::Readonly(inner)
+            | Zod4Kind::Default { inner, .. }
+            | Zod4Kind::Prefault { inner, .. }
+            | Zod4Kind::Catch { inner, .. } => vec![*inner],
+            Zod4Kind::Intersection(left, right) => vec![*left, *right],
+            Zod4Kind::Record { key, value, .. } => vec![*key, *value],
+            Zod4Kind::Pipe { input, output, .. } => vec![*input, *output],
+            Zod4Kind::Object { shape, .. } => shape.values().copied().collect(),
+            Zod4Kind::Union { options, .. } => options.clone(),
+            Zod4Kind::Tuple { items, rest } => items.iter().copied().chain(*rest).collect(),
+            _ => Vec::new(),
+        };
+        for schema in inside {
+            if self.is_transforming(schema, seen)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The finite set of values of a schema, if it has one.
     pub(super) fn values(&self, schema: SchemaId, steps: &mut usize) -> ReadSchema<Option<Vec<ZodValue<'a>>>> {
         let (_, node) = self.node(schema)?;
@@ -76,7 +158,7 @@ impl<'a> Zod4<'a> {
                 .values(*inner, steps)?
                 .map(|values| values.into_iter().filter(|value| !matches!(value, ZodValue::Undefined)).collect()),
             Zod4Kind::Default { inner, .. }
-            | Zod4Kind::Prefault(inner)
+            | Zod4Kind::Prefault { inner, .. }
             | Zod4Kind::Catch { inner, .. }
             | Zod4Kind::Readonly(inner) => self.values(*inner, steps)?,
             Zod4Kind::Pipe { input, .. } => self.values(*input, steps)?,
@@ -114,7 +196,7 @@ impl<'a> Zod4<'a> {
             Zod4Kind::Optional { inner, .. }
             | Zod4Kind::Nullable(inner)
             | Zod4Kind::Default { inner, .. }
-            | Zod4Kind::Prefault(inner)
+            | Zod4Kind::Prefault { inner, .. }
             | Zod4Kind::NonOptional(inner)
             | Zod4Kind::Catch { inner, .. }
             | Zod4Kind::Readonly(inner)

@@ -4,10 +4,15 @@
 //! place: a recursive one becomes a `$ref`, a refined one inherits the content of its parent. The order of keys is
 //! Zod's.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
 
 use indexmap::IndexMap;
 use serde_json::{Value as Json, json};
+
+use crate::ZodIo;
 
 use super::{
     super::{
@@ -110,6 +115,20 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
         for (key, value) in self.zod.meta(id)? {
             body.insert(key, value.map_or(SchemaPart::Undefined, SchemaPart::Json));
         }
+        if self.zod.io == ZodIo::Input {
+            // Examples and defaults are those of the output of a transformation.
+            if self.zod.is_transforming(id, &mut HashSet::new())? {
+                body.shift_remove("examples");
+                body.shift_remove("default");
+            }
+            let has_default =
+                !matches!(body.get("default"), None | Some(SchemaPart::Undefined | SchemaPart::Json(Json::Null)));
+            if let Some(value) = body.shift_remove(PREFAULT)
+                && !has_default
+            {
+                body.insert("default".to_owned(), value);
+            }
+        }
         if let Some(seen) = self.seen.get_mut(&id) {
             seen.body = body;
             seen.reference = reference;
@@ -131,13 +150,17 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
         let reference = match &node.kind {
             Zod4Kind::Optional { inner, .. }
             | Zod4Kind::NonOptional(inner)
-            | Zod4Kind::Prefault(inner)
+            | Zod4Kind::Prefault { inner, .. }
             | Zod4Kind::Promise(inner)
             | Zod4Kind::Lazy(inner)
             | Zod4Kind::Readonly(inner)
-            | Zod4Kind::Pipe { output: inner, .. }
             | Zod4Kind::Default { inner, .. }
             | Zod4Kind::Catch { inner, .. } => Some(self.schema(*inner)?),
+            Zod4Kind::Pipe { input, output, .. } => {
+                let is_transform = matches!(self.zod.node(*input)?.1.kind, Zod4Kind::Transform);
+                let takes_input = self.zod.io == ZodIo::Input && !is_transform;
+                Some(self.schema(if takes_input { *input } else { *output })?)
+            }
             _ => None,
         };
         match &node.kind {
@@ -215,20 +238,13 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
                 let options = vec![self.part(*inner)?, SchemaPart::Json(json!({ "type": "null" }))];
                 body.insert("anyOf".to_owned(), SchemaPart::List(Rc::new(options)));
             }
-            Zod4Kind::Default { value, .. } => match value.to_json(node.offset)? {
-                Some(_) if has_bigint(value) => {
-                    return Err(unrepresentable(node, "BigInt defaults cannot be represented in JSON Schema"));
-                }
-                Some(value) => {
-                    body.insert("default".to_owned(), SchemaPart::Json(value));
-                }
-                None => {
-                    return Err(unrepresentable(
-                        node,
-                        "a default that is undefined cannot be represented in JSON Schema",
-                    ));
-                }
-            },
+            Zod4Kind::Default { value, .. } => {
+                body.insert("default".to_owned(), SchemaPart::Json(default_value(node, value)?));
+            }
+            // The output has it filled in.
+            Zod4Kind::Prefault { value, .. } if self.zod.io == ZodIo::Input => {
+                body.insert(PREFAULT.to_owned(), SchemaPart::Json(default_value(node, value)?));
+            }
             Zod4Kind::Catch { value, .. } => {
                 let value = match value {
                     ZodValue::Unreadable(problems)
@@ -245,7 +261,7 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
             }
             Zod4Kind::Optional { .. }
             | Zod4Kind::NonOptional(_)
-            | Zod4Kind::Prefault(_)
+            | Zod4Kind::Prefault { .. }
             | Zod4Kind::Promise(_)
             | Zod4Kind::Lazy(_)
             | Zod4Kind::Pipe { .. } => {}
@@ -271,7 +287,7 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
         body.insert("properties".to_owned(), SchemaPart::Object(Rc::new(properties)));
         let mut required = Vec::new();
         for (key, field) in shape {
-            if !self.zod.optional_output(*field, &mut self.optional)? {
+            if !self.is_optional(*field)? {
                 required.push(json!(key));
                 self.remark_on_default(key, *field)?;
             }
@@ -280,6 +296,8 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
             body.insert("required".to_owned(), SchemaPart::Json(Json::Array(required)));
         }
         match catchall {
+            // Parsing accepts other keys and drops them.
+            None if self.zod.io == ZodIo::Input => {}
             None => {
                 body.insert("additionalProperties".to_owned(), SchemaPart::Json(json!(false)));
             }
@@ -293,10 +311,18 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
         Ok(())
     }
 
-    /// `z.toJSONSchema` describes the output of parsing, where defaults are filled in.
+    /// Whether a key or an item may be missing, on the side that is described.
+    fn is_optional(&mut self, schema: SchemaId) -> ReadSchema<bool> {
+        match self.zod.io {
+            ZodIo::Input => self.zod.optional_input(schema, &mut self.optional),
+            ZodIo::Output => self.zod.optional_output(schema, &mut self.optional),
+        }
+    }
+
+    /// The output of parsing has defaults filled in, so `z.toJSONSchema` lists them as required.
     fn remark_on_default(&mut self, key: &str, field: SchemaId) -> ReadSchema<()> {
         let (_, node) = self.zod.node(field)?;
-        if matches!(node.kind, Zod4Kind::Default { .. } | Zod4Kind::Prefault(_)) {
+        if matches!(node.kind, Zod4Kind::Default { .. } | Zod4Kind::Prefault { .. }) {
             let message = format!("`{key}` has a default, and `z.toJSONSchema` lists it as required all the same");
             self.remarks.push(ZodRemark { offset: node.offset, code: "default_is_required", message });
         }
@@ -315,7 +341,7 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
         let rest = rest.map(|rest| self.part(rest)).transpose()?;
         let mut least = items.len();
         while let Some(item) = least.checked_sub(1).and_then(|last| items.get(last)) {
-            if !self.zod.optional_output(*item, &mut self.optional)? {
+            if !self.is_optional(*item)? {
                 break;
             }
             least -= 1;
@@ -352,7 +378,9 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
             body.insert("additionalProperties".to_owned(), self.part(value)?);
         }
         let mut steps = MOST_STEPS;
+        let is_omittable = self.zod.io == ZodIo::Input && self.is_optional(value)?;
         if mode != RecordMode::Partial
+            && !is_omittable
             && let Some(keys) = self.zod.values(key, &mut steps)?
         {
             let keys: Vec<Json> = keys
@@ -366,6 +394,19 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The key under which a prefault waits for the metadata, which may have a default of its own.
+const PREFAULT: &str = "_prefault";
+
+fn default_value(node: &Zod4Node<'_>, value: &ZodValue<'_>) -> ReadSchema<Json> {
+    match value.to_json(node.offset)? {
+        Some(_) if has_bigint(value) => {
+            Err(unrepresentable(node, "BigInt defaults cannot be represented in JSON Schema"))
+        }
+        Some(value) => Ok(value),
+        None => Err(unrepresentable(node, "a default that is undefined cannot be represented in JSON Schema")),
     }
 }
 

@@ -49,6 +49,7 @@ fn a_change_applies_from_then_on_and_leaves_the_rest_as_it_was() {
         query_timeout: Duration::from_millis(1),
         tool_timeout: Duration::from_millis(2),
         external_timeout: Duration::from_millis(3),
+        approval_timeout: Duration::from_millis(7),
         max_tool_calls: 4,
         max_tokens: Some(5),
         ttl: Duration::from_millis(6),
@@ -107,6 +108,6 @@ fn only_requested_limits_change_and_never_beyond_the_maximum() {
     assert_eq!(asked.changes(unlimited, unlimited), asked);
     assert_eq!(
         all_changed().names().collect::<Vec<_>>().join(" "),
-        "timeout toolTimeout externalTimeout maxToolCalls maxTokens ttl labels annotations"
+        "timeout toolTimeout externalTimeout approvalTimeout maxToolCalls maxTokens ttl labels annotations"
     );
 }

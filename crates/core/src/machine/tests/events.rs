@@ -67,6 +67,15 @@ fn every_event_survives_encoding_and_decoding() {
         Event::CallResolved {
             call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})).into(), by: by.clone()
         },
+        Event::CallApproved { call, hash: ContentHash::of(b"a"), arguments: None, by: by.clone() },
+        Event::CallApproved {
+            call,
+            hash: ContentHash::of(b"a"),
+            arguments: Some(json!({"to": "ada"}).into()),
+            by: Actor::local(),
+        },
+        Event::CallRejected { call, reason: Some("not today".into()), by: by.clone() },
+        Event::CallRejected { call, reason: None, by: Actor::local() },
         Event::CallExpired { call },
         Event::LoopNoticed { call },
         Event::Held { until: NOW, by: by.clone() },

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{NOW, after_turn, apply, asked, ok, outside, to_call};
 use crate::{
     Actor, Event, QueryLimits, Timestamp,
+    head::{Waiting, WaitingOn},
     machine::{CallStanding, CallWay, DeliveryVerdict, Next, deliver, expire, next, resume, standing},
 };
 
@@ -35,7 +36,7 @@ fn a_result_after_an_expired_hold_is_late_even_before_the_sweep() {
     let delivered = deliver(&head, NOW, vec![to_call(&head, 0, ok("1"))], true, &Actor::local());
     apply(&mut head, NOW, delivered.events);
     // Shorter than the wait of the other call, which would otherwise expire first.
-    head.held_until = Some(NOW.after(Duration::from_secs(30)));
+    head.hold = Some(Waiting { on: WaitingOn::Client, deadline: NOW.after(Duration::from_secs(30)) });
     let late = NOW.after(Duration::from_secs(30));
     assert_eq!(resume(&head, late, &Actor::local()), []);
     assert_eq!(resume(&head, Timestamp(late.0 - 1), &Actor::local()).len(), 1);

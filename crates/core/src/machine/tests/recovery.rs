@@ -93,7 +93,7 @@ fn progress_resets_the_count_of_crashes() {
         apply(&mut head, NOW, events);
         let events = recover(&head, Takeover::Inherited);
         apply(&mut head, NOW, events);
-        turn(&mut head, vec![asked("a", CallWay::Refused { code: "no".into(), message: "no".into() })]);
+        turn(&mut head, vec![asked("a", CallWay::Refused { code: "no".into(), message: "no".into(), details: None })]);
     }
     assert!(matches!(next(&head), Next::Turn { .. }));
 }

@@ -54,7 +54,7 @@ fn a_mixed_turn_waits_for_both_and_says_so_while_inside_calls_run() {
 fn a_call_beyond_the_limit_is_refused_and_the_next_turn_has_no_tools() {
     let mut head = created(QueryLimits { max_tool_calls: 2, ..QueryLimits::default() });
     turn(&mut head, vec![outside("a"), outside("b"), outside("c")]);
-    assert_eq!(head.waiting().count(), 2);
+    assert_eq!(head.outside_calls().count(), 2);
     for index in 0..2 {
         let delivery = to_call(&head, index, ok("1"));
         post(&mut head, delivery);

@@ -21,7 +21,7 @@
 //! );
 //! ```
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
@@ -183,7 +183,58 @@ fn checked_parameters(tool: &Tool) -> Result<Map<String, Value>, String> {
     }
     let normalized =
         normalize(&parameters).map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
-    object_schema(&normalized.clean)
+    object_schema(&normalized.clean).map(without_unused_definitions)
+}
+
+/// Removes the definitions that nothing refers to: they cost tokens and say nothing. A reference that is not a path may
+/// mean any of them, and then all are kept.
+fn without_unused_definitions(mut root: Map<String, Value>) -> Map<String, Value> {
+    const KEYWORDS: [&str; 2] = ["$defs", "definitions"];
+    let mut found = Vec::new();
+    for (_, value) in root.iter().filter(|(keyword, _)| !KEYWORDS.contains(&keyword.as_str())) {
+        references(value, &mut found);
+    }
+    let mut used: HashSet<(&str, String)> = HashSet::new();
+    while let Some(target) = found.pop() {
+        if target != "#" && !target.starts_with("#/") {
+            return root;
+        }
+        for keyword in KEYWORDS {
+            let Some(rest) = target.strip_prefix(&format!("#/{keyword}/")) else { continue };
+            let name = rest.split('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
+            if let Some(definition) = root.get(keyword).and_then(|definitions| definitions.get(&name))
+                && used.insert((keyword, name))
+            {
+                references(definition, &mut found);
+            }
+        }
+    }
+    for keyword in KEYWORDS {
+        let Some(Value::Object(definitions)) = root.get_mut(keyword) else { continue };
+        definitions.retain(|name, _| used.contains(&(keyword, name.clone())));
+        if definitions.is_empty() {
+            root.shift_remove(keyword);
+        }
+    }
+    root
+}
+
+/// The targets of all references in a schema.
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Value::String(target) if matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") => {
+                        found.push(target.clone());
+                    }
+                    value => references(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The losses of one tool in a dialect, each with its path in the parameters.

@@ -203,13 +203,13 @@ impl Catalog {
             if let Some(name) = tool.deprecated.as_ref().and_then(|deprecated| deprecated.replaced_by.as_ref())
                 && self.get(name).is_none()
             {
-                let message = format!("`{name}` should replace it, and is not in the catalogue");
+                let message = format!("its replacement `{name}` is not in the catalogue");
                 findings.warnings.push(finding("deprecated.replacedBy".to_owned(), "tool_unknown", message));
             }
             if let Some(lc_name) = &tool.lc_name
                 && !self.by_lc_name.contains_key(lc_name)
             {
-                let message = format!("`{lc_name}` is the name of several tools and finds none of them");
+                let message = format!("`{lc_name}` is shared by several tools, so it identifies none of them");
                 findings.warnings.push(finding("lcName".to_owned(), "lc_name_shared", message));
             }
         }

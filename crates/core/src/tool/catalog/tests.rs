@@ -234,7 +234,7 @@ fn a_full_check_finds_what_loading_defers() {
         [
             "tool `old`: parameters.properties.q.desciption: `desciption` is not a keyword of JSON Schema; did you mean `description`?",
             "tool `old`: deprecated: tool `old` is deprecated since 2.0: it is slow; use `new` instead",
-            "tool `old`: deprecated.replacedBy: `new` should replace it, and is not in the catalogue",
+            "tool `old`: deprecated.replacedBy: its replacement `new` is not in the catalogue",
         ]
     );
 }

@@ -308,6 +308,21 @@ fn open_definitions_carry_policy() {
 }
 
 #[test]
+fn a_misspelt_type_is_named_with_what_was_meant() {
+    let parameters = json!({"type": "objct", "properties": {
+        "a": {"type": "strng"}, "b": {"type": "array", "items": {"type": "date"}}, "c": {"type": "integer"},
+    }});
+    open(
+        &json!({"name": "a", "description": "A", "parameters": parameters}),
+        &[
+            "[0].parameters.type invalid_value `objct` is not a type; did you mean `object`?",
+            "[0].parameters.properties.a.type invalid_value `strng` is not a type; did you mean `string`?",
+            "[0].parameters.properties.b.items.type invalid_value `date` is not a type; types are string, number, integer, boolean, array, object, null",
+        ],
+    );
+}
+
+#[test]
 fn open_definitions_are_still_checked() {
     open(
         &json!({

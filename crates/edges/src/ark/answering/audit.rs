@@ -49,7 +49,7 @@ struct AuditItem {
     /// Counts up from 1 in each namespace, without a gap.
     seq: u64,
     time: String,
-    /// What chains it to the record before.
+    /// The MAC that chains it to the previous record.
     #[serde(skip_serializing_if = "Option::is_none")]
     mac: Option<String>,
     /// `action`, and what belongs to it: `actor`, `agent`, `query`, `call`, `tool`, `source`, `argumentsHash`,

@@ -1,14 +1,15 @@
 //! A query as its clients read it.
 //!
-//! The engine has one state; ARK's clients and the RFC's have each their own word for it and their
-//! own shape around it. Both are made here from the same snapshot, and nothing is decided here.
+//! The engine has one state; ARK and the RFC each have their own word for it and their own shape around it. Both
+//! are made here from the same snapshot, and nothing is decided here.
 
 use bosun_core::{
-    CallId, Head, Outcome, Status, Transcript,
+    CallId, Head, Outcome, Status, Timestamp, Transcript,
     content::Large,
-    event::{CallRoute, Entry},
+    event::{AskedCall, CallRoute},
     message,
-    query::{Spec, Usage, View},
+    query::{Spec, Usage},
+    text::clip,
     transcript::{Call, Ending, RecordedOutcome},
 };
 use bosun_engine::{Snapshot, store::ListedQueries};
@@ -18,7 +19,8 @@ use serde_json::Value;
 
 use super::messages;
 use crate::{
-    ark::{duration, wire},
+    ark::{duration, params::ArkView, wire},
+    asking::list::beginning_and_end,
     auth::{Right, Rights},
     http::warning::Warnings,
 };
@@ -37,59 +39,71 @@ pub(crate) enum QueryAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Everything,
-    /// Its state, and the calls that a client has to run: without `read`, a request does what its right is for, and
-    /// its answer reports the outcome of that.
-    StateAndCalls,
+    /// Its state, and the calls that the caller may do something about: without `read`, a request does what its right
+    /// is for, and its answer reports the outcome of that.
+    StateAndCalls {
+        may_approve: bool,
+    },
 }
 
 impl Visibility {
     pub(crate) fn of(rights: Rights) -> Self {
-        if rights.has(Right::Read) { Self::Everything } else { Self::StateAndCalls }
+        if rights.has(Right::Read) {
+            Self::Everything
+        } else {
+            Self::StateAndCalls { may_approve: rights.has(Right::Approve) }
+        }
     }
 }
 
-/// The query as far as its reader may see it, in the view that was asked for or else in its own.
+/// The query as far as the reader may see it, in the requested view or else in its own.
 pub(crate) fn query(
     snapshot: &Snapshot,
-    view: Option<View>,
+    view: Option<ArkView>,
     visibility: Visibility,
     results: Option<Vec<wire::PostedResult>>,
     warnings: &[String],
 ) -> QueryAnswer {
     let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
-    let view = view.unwrap_or(head.view);
-    if visibility == Visibility::StateAndCalls {
-        // What its creator was warned of quotes the request.
-        return brief(head, transcript, view, results, warnings.to_vec());
+    let view = view.unwrap_or_else(|| ArkView::of(&head.view));
+    if let Visibility::StateAndCalls { may_approve } = visibility {
+        let approvals = if may_approve { approvals(head, transcript) } else { Vec::new() };
+        // The creator's warnings quote the request, so they are left out.
+        return brief(head, transcript, view, approvals, results, warnings.to_vec());
     }
     let mut all = Warnings::from(transcript.spec.warnings.clone());
     warnings.iter().for_each(|warning| all.add(warning.as_str()));
     let all = all.into();
     match view {
-        View::Rfc => QueryAnswer::Rfc(Box::new(rfc(head, transcript, results, all))),
-        View::Ark => QueryAnswer::Ark(Box::new(ark(head, transcript, results, all))),
+        ArkView::Rfc => QueryAnswer::Rfc(Box::new(rfc(head, transcript, results, all))),
+        ArkView::Ark => QueryAnswer::Ark(Box::new(ark(head, transcript, results, all))),
     }
 }
 
 fn brief(
     head: &Head,
     transcript: &Transcript,
-    view: View,
+    view: ArkView,
+    approvals: Vec<wire::Approval>,
     results: Option<Vec<wire::PostedResult>>,
     warnings: Vec<String>,
 ) -> QueryAnswer {
+    let parameter_requests = parameter_requests(head, transcript);
     let (identity, tool_calls) = (identity(head), open_calls(head, transcript));
     match view {
-        View::Rfc => QueryAnswer::BriefRfc(Box::new(wire::BriefRfcQuery {
+        ArkView::Rfc => QueryAnswer::BriefRfc(Box::new(wire::BriefRfcQuery {
             identity,
             status: rfc_status(head.status()),
             tool_call: tool_calls.first().cloned(),
             tool_calls,
+            approvals,
+            parameter_requests,
             results,
             warnings,
         })),
-        View::Ark => {
-            let status = wire::BriefArkStatus { phase: ark_phase(head.status()), tool_calls };
+        ArkView::Ark => {
+            let phase = ark_phase(head.status());
+            let status = wire::BriefArkStatus { phase, tool_calls, approvals, parameter_requests };
             QueryAnswer::BriefArk(Box::new(wire::BriefArkQuery { identity, status, results, warnings }))
         }
     }
@@ -106,6 +120,8 @@ fn rfc(
         identity: identity(head),
         status: rfc_status(head.status()),
         tool_call: tool_calls.first().cloned(),
+        approvals: approvals(head, transcript),
+        parameter_requests: parameter_requests(head, transcript),
         response: transcript.response().map(str::to_owned),
         output: transcript.output(),
         error: failure(transcript),
@@ -176,7 +192,7 @@ pub(crate) fn ark_status(head: &Head, transcript: &Transcript) -> wire::ArkStatu
     status
 }
 
-/// The same but for what was said on the way: of the transcript, the end is enough.
+/// The same without the messages in between: the end of the transcript is enough.
 pub(crate) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkStatus {
     let phase = ark_phase(head.status());
     let target = target(&transcript.spec);
@@ -188,6 +204,8 @@ pub(crate) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkSt
         output: transcript.output(),
         error: failure(transcript),
         tool_calls: open_calls(head, transcript),
+        approvals: approvals(head, transcript),
+        parameter_requests: parameter_requests(head, transcript),
         token_usage: usage(head.usage),
         conversation_id: session(&transcript.spec).conversation_id,
         conditions: vec![condition(head, transcript)],
@@ -204,14 +222,6 @@ pub(crate) fn list(listed: &ListedQueries) -> wire::List<wire::ListedQuery> {
         .filter_map(|(head, entries)| Some(listed_query(head, &beginning_and_end(entries)?)))
         .collect();
     wire::List { count: items.len(), items, total: listed.total, continue_token, remaining_item_count: None }
-}
-
-/// What is in a list of a transcript: what was asked, and what the query ended with or waits for.
-pub(crate) fn beginning_and_end(entries: &[Entry]) -> Option<Transcript> {
-    let (created, latest) = entries.split_first()?;
-    let mut transcript = Transcript::new(created)?;
-    latest.iter().for_each(|entry| transcript.apply(entry));
-    Some(transcript)
 }
 
 fn listed_query(head: &Head, transcript: &Transcript) -> wire::ListedQuery {
@@ -235,6 +245,8 @@ pub(crate) fn rfc_status(status: Status) -> &'static str {
         Status::Queued => "pending",
         Status::Running => "running",
         Status::Waiting => "tool_call_required",
+        Status::AwaitingApproval => "approval_required",
+        Status::AwaitingParameters => "parameters_required",
         Status::Held => "paused",
         Status::Completed => "completed",
         Status::Failed => "failed",
@@ -247,7 +259,7 @@ fn ark_phase(status: Status) -> &'static str {
         Status::Queued => "pending",
         Status::Running => "running",
         // ARK has one word for everything that waits for a client.
-        Status::Waiting | Status::Held => "input-required",
+        Status::Waiting | Status::AwaitingApproval | Status::AwaitingParameters | Status::Held => "input-required",
         Status::Completed => "done",
         Status::Failed => "error",
         Status::Cancelled => "canceled",
@@ -276,7 +288,7 @@ fn kind(spec: &Spec) -> &'static str {
     if spec.messages.is_empty() { "user" } else { "messages" }
 }
 
-/// The text as the client wrote it, with its places still open.
+/// The text as the client wrote it, with its placeholders unfilled.
 fn written(spec: &Spec) -> &str {
     spec.template.as_deref().unwrap_or(&spec.input)
 }
@@ -330,7 +342,7 @@ pub(crate) fn usage(usage: Usage) -> wire::TokenUsage {
 
 /// The calls that the client must run, in the order in which the model asked.
 fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
-    head.waiting()
+    head.outside_calls()
         .filter_map(|(call, deadline)| {
             let asked = &transcript.call(call.id)?.asked;
             Some(wire::ToolCall {
@@ -338,11 +350,75 @@ fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
                 name: asked.tool.clone(),
                 arguments: asked.arguments.clone(),
                 deadline: deadline.to_rfc3339(),
+                workers: call.claim.is_some(),
                 traceparent: transcript.spec.trace.as_ref().map(ToString::to_string),
                 tracestate: transcript.spec.trace.as_ref().and_then(|trace| trace.state()).map(str::to_owned),
             })
         })
         .collect()
+}
+
+/// The calls that a person must approve, in the order in which the model asked.
+pub(crate) fn approvals(head: &Head, transcript: &Transcript) -> Vec<wire::Approval> {
+    head.approvals()
+        .filter_map(|(call, deadline)| {
+            let asked = &transcript.call(call.id)?.asked;
+            Some(wire::Approval {
+                id: call.id.to_string(),
+                name: asked.tool.clone(),
+                arguments: asked.arguments.clone(),
+                preview: preview(&asked.tool, &asked.arguments),
+                hash: call.arguments.to_string(),
+                deadline: deadline.to_rfc3339(),
+            })
+        })
+        .collect()
+}
+
+/// A call on one line, for a person who decides about it.
+pub(crate) fn preview(tool: &str, arguments: &Value) -> String {
+    const LONGEST: usize = 200;
+    clip(&format!("{tool} {arguments}"), LONGEST)
+}
+
+/// The requests for parameters that the user must answer.
+fn parameter_requests(head: &Head, transcript: &Transcript) -> Vec<wire::ParameterRequest> {
+    head.parameter_requests()
+        .filter_map(|(call, deadline)| {
+            let asked = &transcript.call(call.id)?.asked;
+            Some(parameter_request(asked, deadline))
+        })
+        .collect()
+}
+
+pub(crate) fn parameter_request(asked: &AskedCall, deadline: Timestamp) -> wire::ParameterRequest {
+    let text = |name: &str| asked.arguments[name].as_str().unwrap_or_default().to_owned();
+    wire::ParameterRequest {
+        id: asked.call.to_string(),
+        name: asked.tool.clone(),
+        tool: text("intended_tool_name"),
+        question: text("clarification_question"),
+        parameters: asked.arguments["parameters"].clone(),
+        deadline: deadline.to_rfc3339(),
+    }
+}
+
+/// One page of the calls of a namespace that wait for approval.
+pub(crate) fn open_approvals(listed: &ListedQueries) -> wire::List<wire::OpenApproval> {
+    let continue_token = listed.next.map(|uid| uid.to_string());
+    let mut items = Vec::new();
+    for (head, entries) in &listed.queries {
+        let Some(transcript) = beginning_and_end(entries) else { continue };
+        items.extend(approvals(head, &transcript).into_iter().map(|approval| wire::OpenApproval {
+            query: head.name.to_string(),
+            namespace: head.namespace.to_string(),
+            target: target(&transcript.spec),
+            asked_by: transcript.by.to_string(),
+            creation_timestamp: head.created_at.to_rfc3339(),
+            approval,
+        }));
+    }
+    wire::List { count: items.len(), items, total: listed.total, continue_token, remaining_item_count: None }
 }
 
 fn execution(call: &Call) -> Option<wire::Execution> {
@@ -351,14 +427,19 @@ fn execution(call: &Call) -> Option<wire::Execution> {
         tool_call_id: call.asked.call.to_string(),
         tool_name: call.asked.tool.clone(),
         execution_mode: match call.asked.route {
-            CallRoute::Outside { .. } => Some("external"),
-            CallRoute::Inside { .. } => Some("internal"),
+            CallRoute::Outside { .. } | CallRoute::Parameters { .. } | CallRoute::Cached { outside: true, .. } => {
+                Some("external")
+            }
+            CallRoute::Inside { .. } | CallRoute::Approval { .. } | CallRoute::Cached { outside: false, .. } => {
+                Some("internal")
+            }
             CallRoute::Refused { .. } => None,
         },
         success: outcome.is_success(),
         duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
         error: outcome_error(outcome),
         large_result: outcome.large().map(|large| large_result(call.asked.call, large)),
+        cached: matches!(call.asked.route, CallRoute::Cached { .. }),
         dropped_arguments: call.asked.dropped.clone(),
         deprecated: call.asked.deprecated.clone(),
     })
@@ -413,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_caches_stand_only_where_an_api_reports_them() {
+    fn cache_tokens_appear_only_where_an_api_reports_them() {
         check(0, 0, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99}"#);
         check(40, 0, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99,"cachedTokens":40}"#);
         check(0, 50, r#"{"promptTokens":90,"completionTokens":9,"totalTokens":99,"cacheWriteTokens":50}"#);

@@ -1,8 +1,8 @@
 //! The messages of a query, as chat messages in one text: ARK's `status.response.raw`.
 //!
 //! Only what is new with the query: the answers of the model, the calls in them and their results, in OpenAI's
-//! form. The calls have our ids and the tools their real names, as everywhere else where clients read them. Of a
-//! result that is too large for the journal the beginning is in it. Serialized from the transcript in memory, in
+//! form. The calls have our ids and the tools their real names, as everywhere else where clients read them. A
+//! result that is too large for the journal is cut to its beginning. Serialized from the transcript in memory, in
 //! one pass: nothing is read for it, and no answer is copied first.
 
 use bosun_core::{
@@ -24,7 +24,7 @@ pub(crate) fn raw(transcript: &Transcript) -> Option<String> {
 
 fn of_turn(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
     let answer = Message::Assistant {
-        // OpenAI has no text beside calls where nothing was said.
+        // OpenAI sends `null` next to calls where the model said nothing.
         content: turn.text.as_deref().or(if turn.calls.is_empty() { Some("") } else { None }).map(Into::into),
         tool_calls: turn.calls.iter().map(call).collect(),
         own: None,

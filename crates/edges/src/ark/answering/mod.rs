@@ -3,6 +3,5 @@
 pub(crate) mod audit;
 pub(crate) mod convert;
 pub(crate) mod messages;
-mod sse_cache;
 pub(crate) mod stream;
 pub(crate) mod usage;

@@ -17,22 +17,26 @@ use bosun_core::{
     CallId, Content, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
     content::Large,
     event::{AskedCall, CallRoute},
+    json::content_hash,
     machine::outcome_code,
     trace::TraceContext,
+    transcript::expired,
 };
-use bosun_engine::{CallInProgress, Engine, Snapshot, Watch, Watched, metrics::OpenStream, runner::Progress};
-use futures_util::stream;
+use bosun_engine::{CallInProgress, Engine, Snapshot, Watched, runner::Progress};
 use serde_json::{Value, json};
 
-use super::{
-    convert::{large_result, outcome_error},
-    sse_cache::{SSE_CACHE, SseCache},
-};
+use super::convert::{large_result, outcome_error, parameter_request, preview};
 use crate::{
+    Edge,
     ark::duration,
+    asking::{
+        cursor,
+        follow::{Narrate, follow},
+    },
     http::{
-        error::{ApiError, Code, clip},
+        error::ApiError,
         sse::{self, SseMessage},
+        sse_cache::{SSE_CACHE, SseCache},
         warning,
     },
 };
@@ -62,7 +66,7 @@ pub(crate) async fn open(
         StatusCode::NO_CONTENT.into_response()
     } else {
         let watch = engine.watch(&key, seen).await?;
-        sse::respond(events(watch, EventTranslator::new(snapshot), engine.metrics().stream_opened()))
+        sse::respond(follow(watch, EventTranslator::new(snapshot), engine.metrics().stream_opened()))
     };
     let (namespace, name) = &key;
     let headers = response.headers_mut();
@@ -79,40 +83,17 @@ pub(crate) async fn open(
 
 /// The entry that a client has seen last, from the `id` that came with it.
 pub(crate) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, ApiError> {
-    let Some(id) = id else { return Ok(0) };
-    let seq = id
-        .split_once('.')
-        .filter(|(uid, _)| uid.parse() == Ok(snapshot.head.uid))
-        .and_then(|(_, seq)| seq.parse::<Seq>().ok())
-        .filter(|seq| *seq <= snapshot.head.seq);
-    seq.ok_or_else(|| {
-        ApiError::new(Code::InvalidEventId, format!("`{}` is not the id of an event of this query", clip(id)))
-    })
+    id.map_or(Ok(0), |id| cursor::read(id, snapshot))
 }
 
-fn events(
-    watch: Watch,
-    translator: EventTranslator,
-    counted: OpenStream,
-) -> impl futures_util::Stream<Item = Bytes> + Send + 'static {
-    let texts = stream::unfold(Some((watch, translator, counted)), async |reading| {
-        let (mut watch, mut translator, counted) = reading?;
-        match watch.next().await {
-            Ok(Some(watched)) => {
-                let text = translator.write(&watched, watch.has_company().then_some(&SSE_CACHE));
-                Some((text, Some((watch, translator, counted))))
-            }
-            Ok(None) if translator.ended => None,
-            // The server shuts down; the query does not end with it.
-            Ok(None) => Some((sse::RECONNECT, None)),
-            Err(error) => {
-                tracing::warn!(error = %error, "journal cannot be read, ending the stream");
-                Some((sse::RECONNECT, None))
-            }
-        }
-    });
-    // Many entries have no event.
-    futures_util::StreamExt::filter(texts, |text| std::future::ready(!text.is_empty()))
+impl Narrate for EventTranslator {
+    fn narrate(&mut self, watched: &Watched, has_company: bool) -> Bytes {
+        self.write(watched, has_company.then_some(&SSE_CACHE))
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended
+    }
 }
 
 /// Translates a journal into events.
@@ -132,8 +113,12 @@ pub(crate) struct EventTranslator {
 struct ShownCall {
     asked: Arc<AskedCall>,
     since: Timestamp,
-    /// It runs on elsewhere: from now on it is polled, not started.
+    /// It is still running elsewhere: from now on it is polled, not started.
     is_pending: bool,
+    /// A person has approved it.
+    is_decided: bool,
+    /// Those that are run.
+    arguments: Arc<Value>,
 }
 
 impl EventTranslator {
@@ -147,18 +132,27 @@ impl EventTranslator {
             ended: false,
         };
         for call in snapshot.transcript.calls() {
-            translator.remember(&call.asked, call.started_at.unwrap_or(call.asked_at), call.pending.is_some());
+            translator.calls.insert(
+                call.asked.call,
+                ShownCall {
+                    asked: Arc::clone(&call.asked),
+                    since: call.started_at.unwrap_or(call.asked_at),
+                    is_pending: call.pending.is_some(),
+                    is_decided: call.decision.is_some(),
+                    arguments: Arc::clone(call.arguments()),
+                },
+            );
         }
         translator
     }
 
-    /// The lines of one thing that happened, which may be none. With a `cache`, an entry is serialized once for all
+    /// The lines of one entry or delta; empty if it has no event. With a `cache`, an entry is serialized once for all
     /// subscribers: its text is the same for each of them.
     fn write(&mut self, watched: &Watched, cache: Option<&SseCache>) -> Bytes {
         let (Some(cache), Watched::Entry(entry)) = (cache, watched) else {
             return sse::write(&self.translate(watched));
         };
-        let id = (self.uid, entry.seq);
+        let id = (Edge::Ark, self.uid, entry.seq);
         if let Some(text) = cache.get(id) {
             self.note(entry);
             return text;
@@ -171,7 +165,7 @@ impl EventTranslator {
     /// Keeps what later entries need of this one.
     fn note(&mut self, entry: &Entry) {
         match &entry.event {
-            Event::CallAsked(asked) => self.remember(asked, entry.at, false),
+            Event::CallAsked(asked) => self.remember(asked, entry.at),
             Event::CallStarted { call, .. } => {
                 if let Some(call) = self.calls.get_mut(call).filter(|call| !call.is_pending) {
                     call.since = entry.at;
@@ -180,6 +174,12 @@ impl EventTranslator {
             Event::CallPending { call, .. } => {
                 if let Some(call) = self.calls.get_mut(call) {
                     call.is_pending = true;
+                }
+            }
+            Event::CallApproved { call, arguments, .. } => {
+                if let Some(call) = self.calls.get_mut(call) {
+                    call.is_decided = true;
+                    call.arguments = arguments.clone().unwrap_or_else(|| Arc::clone(&call.arguments));
                 }
             }
             event => self.ended |= event.is_final(),
@@ -229,32 +229,54 @@ impl EventTranslator {
 
     fn translate_event(&self, event: &Event, at: Timestamp) -> Option<(&'static str, Value)> {
         match event {
-            // The first turn, and any that begins again: then what was read of it is void.
+            // The first turn, and any that begins again: then the client discards what it has read of it.
             Event::TurnStarted { turn, attempt, .. } if *turn == 1 || *attempt > 1 => {
                 Some(("agent_thinking", json!({ "status": "reasoning", "turn": turn, "attempt": attempt })))
             }
-            // Text that comes with calls is not the answer; it went out as deltas.
-            // What was read of this turn is not the answer: the model gets the fault, and begins another one.
+            // A rejected answer: the client discards it, and the model corrects it in the next turn.
             Event::TurnEnded { turn, rejected: Some(_), .. } => {
                 Some(("agent_thinking", json!({ "status": "correcting", "turn": turn + 1, "attempt": 1 })))
             }
+            // Text that comes with calls is not the answer; it was sent as deltas.
             Event::TurnEnded { text, calls: 0, .. } => {
                 Some(("agent_response", json!({ "response": text.as_deref().unwrap_or_default() })))
             }
-            Event::CallAsked(asked) => self.translate_asked(asked),
+            Event::CallAsked(asked) => self.translate_asked(asked, at),
             Event::CallStarted { call, attempt } => {
                 let shown = self.calls.get(call).filter(|call| !call.is_pending)?;
                 Some((
                     "tool_started",
                     json!({
-                        "id": call, "name": shown.asked.tool, "arguments": shown.asked.arguments, "attempt": attempt,
+                        "id": call, "name": shown.asked.tool, "arguments": shown.arguments, "attempt": attempt,
                     }),
                 ))
             }
             Event::CallFinished { call, outcome } => self.translate_finished(*call, outcome, at),
             Event::CallExpired { call } => {
-                let message = "no result was delivered in time; the agent was told so";
-                self.translate_finished(*call, &Outcome::failure(outcome_code::CALL_EXPIRED, message), at)
+                let shown = self.calls.get(call)?;
+                let outcome = match expired(&shown.asked, shown.is_decided) {
+                    Outcome::Failure { code, .. } if code == outcome_code::CALL_EXPIRED => {
+                        Outcome::failure(code, "no result was delivered in time; the agent was told so")
+                    }
+                    outcome => outcome,
+                };
+                self.translate_finished(*call, &outcome, at)
+            }
+            Event::CallApproved { call, hash, arguments, .. } => {
+                let shown = self.calls.get(call)?;
+                let mut data = json!({ "id": call, "name": shown.asked.tool, "decision": "approved", "hash": hash });
+                if let Some(arguments) = arguments {
+                    data["arguments"] = Value::clone(arguments);
+                }
+                Some(("approval_decided", data))
+            }
+            Event::CallRejected { call, reason, .. } => {
+                let shown = self.calls.get(call)?;
+                let mut data = json!({ "id": call, "name": shown.asked.tool, "decision": "rejected" });
+                if let Some(reason) = reason {
+                    data["reason"] = reason.as_str().into();
+                }
+                Some(("approval_decided", data))
             }
             Event::CallResolved { call, outcome, .. } => {
                 let name = self.calls.get(call).map(|shown| &*shown.asked.tool);
@@ -280,6 +302,9 @@ impl EventTranslator {
             | Event::TurnEnded { .. }
             | Event::CallPending { .. }
             | Event::CallDue { .. }
+            | Event::CallClaimed { .. }
+            | Event::CallExtended { .. }
+            | Event::CallReleased { .. }
             | Event::LoopNoticed { .. }
             | Event::Held { .. }
             | Event::Continued { .. }
@@ -290,10 +315,10 @@ impl EventTranslator {
         }
     }
 
-    fn translate_asked(&self, asked: &AskedCall) -> Option<(&'static str, Value)> {
+    fn translate_asked(&self, asked: &AskedCall, at: Timestamp) -> Option<(&'static str, Value)> {
         match &asked.route {
             // `args` is the RFC's word, `arguments` that of all other APIs.
-            CallRoute::Outside { deadline } => {
+            CallRoute::Outside { deadline, claim } => {
                 let mut data = json!({
                     "id": asked.call,
                     "name": asked.tool,
@@ -301,6 +326,9 @@ impl EventTranslator {
                     "arguments": asked.arguments,
                     "deadline": deadline.to_rfc3339(),
                 });
+                if claim.is_some() {
+                    data["workers"] = true.into();
+                }
                 if let Some(trace) = &self.trace {
                     data["traceparent"] = trace.to_string().into();
                     if let Some(state) = trace.state() {
@@ -309,7 +337,21 @@ impl EventTranslator {
                 }
                 Some(("tool_call", data))
             }
-            CallRoute::Refused { code, message } => Some((
+            CallRoute::Approval { deadline, .. } => Some((
+                "approval_required",
+                json!({
+                    "id": asked.call,
+                    "name": asked.tool,
+                    "arguments": asked.arguments,
+                    "preview": preview(&asked.tool, &asked.arguments),
+                    "hash": content_hash(&asked.arguments),
+                    "deadline": deadline.to_rfc3339(),
+                }),
+            )),
+            CallRoute::Parameters { deadline } => {
+                Some(("parameters_required", json!(parameter_request(asked, *deadline))))
+            }
+            CallRoute::Refused { code, message, .. } => Some((
                 "tool_finished",
                 json!({
                     "id": asked.call,
@@ -319,6 +361,11 @@ impl EventTranslator {
                     "duration": "0s",
                 }),
             )),
+            CallRoute::Cached { outcome, .. } => {
+                let (event, mut data) = self.translate_finished(asked.call, outcome, at)?;
+                data["cached"] = true.into();
+                Some((event, data))
+            }
             // Its event is sent when it starts.
             CallRoute::Inside { .. } => None,
         }
@@ -347,8 +394,10 @@ impl EventTranslator {
         Some(("tool_finished", data))
     }
 
-    fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp, is_pending: bool) {
-        self.calls.insert(asked.call, ShownCall { asked: Arc::clone(asked), since, is_pending });
+    fn remember(&mut self, asked: &Arc<AskedCall>, since: Timestamp) {
+        let (shown, arguments) = (Arc::clone(asked), Arc::clone(&asked.arguments));
+        let shown = ShownCall { asked: shown, since, is_pending: false, is_decided: false, arguments };
+        self.calls.insert(asked.call, shown);
     }
 }
 

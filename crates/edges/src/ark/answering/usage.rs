@@ -90,7 +90,7 @@ struct Queries {
     failed: u64,
     with_inside_tools: u64,
     with_outside_tools: u64,
-    /// With tools of both sorts.
+    /// With tools of both kinds.
     mixed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     share_with_outside_tools: Option<f64>,
@@ -101,7 +101,7 @@ struct Queries {
     tools_per_query: Option<f64>,
 }
 
-/// Which share of all calls the most used tools have.
+/// The share of all calls that the most used tools have.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Coverage {
     top: usize,

@@ -9,33 +9,34 @@ mod resources;
 
 use std::collections::BTreeMap;
 
-use bosun_reading::table::object_schema;
+use bosun_reading::table::{name_schema, namespace_schema, object_schema};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
     answering::{audit, convert, usage},
     handlers,
-    params::{ByteRange, LastEventId, ParamGroups, ViewChoice, name_schema},
+    params::{ByteRange, LastEventId, ParamGroups, ViewChoice},
     reading::request::{self, CreateParams},
     results::delivery,
-    routes::{RESOURCES, RouteEntry, SERVER},
+    routes::{RESOURCES, SERVER},
     wire,
 };
 use crate::{
     auth::{Right, gate::Needs, whoami::Whoami},
-    http::error::Code,
+    http::{error::Code, routes::RouteEntry},
 };
 
 mod queries;
+mod workers;
 
-/// One thing that can be asked for.
+/// One operation of the API.
 pub(crate) struct Operation {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
-    /// Those outside its path.
+    /// The parameters outside its path.
     pub(crate) parameters: fn() -> Vec<Value>,
     pub(crate) body: DescribedBody,
     pub(crate) answer: DescribedAnswer,
@@ -44,7 +45,7 @@ pub(crate) struct Operation {
 
 pub(crate) enum DescribedBody {
     None,
-    /// There need not be one.
+    /// A body that may be absent.
     Optional(fn() -> Value),
     Required(fn() -> Value),
     /// A result as it is: JSON, or text.
@@ -64,7 +65,7 @@ pub(crate) enum DescribedAnswer {
     Content,
 }
 
-/// What any request may be answered with.
+/// The codes that any operation may answer with.
 const ANY: &[Code] = &[
     Code::InvalidParameter,
     Code::HostNotAllowed,
@@ -73,9 +74,9 @@ const ANY: &[Code] = &[
     Code::StoreUnavailable,
     Code::ShuttingDown,
 ];
-/// And any of a server with authentication.
+/// And any operation of a server with authentication.
 const GUARDED: &[Code] = &[Code::Unauthorized, Code::RightMissing, Code::NamespaceForbidden, Code::EndUserForbidden];
-/// And any with a body.
+/// And any operation with a body.
 const WITH_BODY: &[Code] = &[
     Code::InvalidJson,
     Code::DuplicateKey,
@@ -254,10 +255,15 @@ const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// Everything that can be asked for in both forms of paths.
+/// The operations that exist under both forms of path.
 fn operations() -> impl Iterator<Item = &'static Operation> {
     let conversations = queries::CONVERSATIONS.iter().chain(queries::SESSIONS);
-    OPERATIONS.iter().chain(queries::OPERATIONS).chain(conversations).chain(resources::OPERATIONS)
+    OPERATIONS
+        .iter()
+        .chain(queries::OPERATIONS)
+        .chain(workers::OPERATIONS)
+        .chain(conversations)
+        .chain(resources::OPERATIONS)
 }
 
 /// The whole document.
@@ -308,12 +314,12 @@ pub(crate) fn document() -> Value {
 fn describe_of_server(route: &RouteEntry, generator: &mut SchemaGenerator) -> Option<Value> {
     let (summary, schema) = match route.path {
         "/" => (
-            "Which server this is, and where to go on; as a page with `Accept: text/html`",
+            "Which server this is, and where to go from here; as a page with `Accept: text/html`",
             schema::<wire::Root>(generator),
         ),
         "/health" => ("Whether the process answers", schema::<wire::Service>(generator)),
-        "/ready" => ("Whether it takes work on", schema::<wire::Service>(generator)),
-        "/v1/whoami" => ("What a key is good for", schema::<Whoami>(generator)),
+        "/ready" => ("Whether it accepts work", schema::<wire::Service>(generator)),
+        "/v1/whoami" => ("What a key permits", schema::<Whoami>(generator)),
         _ => return None,
     };
     let mut answer = json!({"content": json_content(&schema.to_value())});
@@ -323,7 +329,7 @@ fn describe_of_server(route: &RouteEntry, generator: &mut SchemaGenerator) -> Op
     let mut responses = Map::new();
     responses.insert("200".into(), with_description(answer.clone(), summary));
     if route.path == "/ready" {
-        responses.insert("503".into(), with_description(answer, "It does not"));
+        responses.insert("503".into(), with_description(answer, "It does not accept work"));
     }
     let mut refused = vec![Code::HostNotAllowed, Code::OriginNotAllowed];
     let id = route.path.rsplit('/').next().filter(|id| !id.is_empty()).unwrap_or("root");
@@ -423,7 +429,7 @@ fn describe(operation: &Operation, is_in_path: bool, generator: &mut SchemaGener
     described
 }
 
-/// What can be done with a query that was created.
+/// Links to the operations on the created query.
 fn links(suffix: &str) -> Value {
     let on_queries = operations().filter(|operation| operation.path.starts_with("/queries/{name}"));
     let link = |operation: &Operation| {
@@ -509,7 +515,7 @@ fn error_answer(codes: &[Code]) -> Value {
     json!({"description": words.join(", "), "content": content})
 }
 
-/// ARK's `detail`, and what it lacks.
+/// ARK's `detail`, and next to it the code and the details that it lacks.
 fn refusal_schema() -> Value {
     json!({
         "type": "object",
@@ -555,10 +561,6 @@ fn path_parameter(name: &str) -> Value {
         _ => name_schema(),
     };
     json!({"name": name, "in": "path", "required": true, "schema": schema})
-}
-
-fn namespace_schema() -> Value {
-    json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63})
 }
 
 /// The parameters that the groups of a handler declare.

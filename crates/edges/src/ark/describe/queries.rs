@@ -1,4 +1,4 @@
-//! What a query may be asked with, and the operations around it that ARK has beside creating one.
+//! Operations on queries other than creating one, on models, and on conversations.
 
 use bosun_reading::table::object_schema;
 
@@ -6,15 +6,61 @@ use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
         answering::convert,
-        handlers::{conversations, model_query},
-        params::{MemoryFilter, ViewChoice, WaitTime},
+        handlers::{self, approvals, conversations, model_query},
+        params::{MemoryFilter, Paging, QueryToken, ViewChoice, WaitTime},
         reading::update,
         wire,
     },
     http::error::Code,
 };
 
+/// What a decision may be refused with.
+const DECISION_ERRORS: &[Code] = &[
+    Code::InvalidDecision,
+    Code::InvalidToolArguments,
+    Code::QueryNotFound,
+    Code::QueryUnreadable,
+    Code::QueryChanged,
+    Code::CallNotFound,
+    Code::ApprovalNotOpen,
+    Code::AlreadyDecided,
+    Code::ArgumentsChanged,
+    Code::AmbiguousCall,
+    Code::ApprovalExpired,
+    Code::CallCancelled,
+];
+
 pub(super) const OPERATIONS: &[Operation] = &[
+    Operation {
+        method: "get",
+        path: "/approvals",
+        id: "listApprovals",
+        summary: "The calls that wait for a person's approval, of all queries, in pages",
+        parameters: declared::<Paging<QueryToken>>,
+        body: DescribedBody::None,
+        answer: DescribedAnswer::Json(schema::<wire::List<wire::OpenApproval>>),
+        errors: &[Code::NamespaceNotFound],
+    },
+    Operation {
+        method: "post",
+        path: "/queries/{name}/approval",
+        id: "decideApproval",
+        summary: "Approve or reject a call that waits for it",
+        parameters: declared::<handlers::queries::WaitParams>,
+        body: DescribedBody::Required(|| object_schema(approvals::DECISION, &[])),
+        answer: DescribedAnswer::Json(schema::<convert::QueryAnswer>),
+        errors: DECISION_ERRORS,
+    },
+    Operation {
+        method: "post",
+        path: "/a2a-tasks/{name}/approval",
+        id: "approveTask",
+        summary: "Approve or reject a call that waits for it, in ARK's form",
+        parameters: declared::<()>,
+        body: DescribedBody::Required(|| object_schema(approvals::TASK_DECISION, &["decision"])),
+        answer: DescribedAnswer::Json(schema::<approvals::DecidedTask>),
+        errors: DECISION_ERRORS,
+    },
     Operation {
         method: "put",
         path: "/queries/{name}",
@@ -71,7 +117,7 @@ macro_rules! conversations {
                 method: "get",
                 path: $path,
                 id: concat!("list", $ids),
-                summary: "Conversations, the one that was added to last first, in pages",
+                summary: "Conversations, most recently updated first, in pages",
                 parameters: declared::<conversations::ConversationListParams>,
                 body: DescribedBody::None,
                 answer: DescribedAnswer::Json(schema::<wire::List<conversations::ListedConversation>>),

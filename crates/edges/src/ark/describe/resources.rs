@@ -3,17 +3,14 @@
 //! Six kinds have the same five operations, so they are a table with one line for each kind.
 
 use bosun_engine::resource::ResourceKind;
-use bosun_reading::{
-    FieldTable, spec,
-    table::{object_schema, texts_schema},
-};
+use bosun_reading::{FieldTable, spec, table::object_schema};
 use serde_json::{Value, json};
 
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
 use crate::{
     ark::{
-        handlers::{capabilities, events, mcp_servers, namespaces, reload},
-        params::name_schema,
+        handlers::{capabilities, events, mcp_servers, namespaces, reload, tool_cache},
+        params::ToolFilter,
         resource::{
             self, body, raw,
             wire::{
@@ -119,6 +116,16 @@ operations! {
             answer: DescribedAnswer::Json(schema::<mcp_servers::Approved>),
             errors: &[Code::ResourceNotFound, Code::NotWithheld],
         },
+        Operation {
+            method: "delete",
+            path: "/tool-cache",
+            id: "clearToolCache",
+            summary: "Drop the cached results of tools",
+            parameters: declared::<ToolFilter>,
+            body: DescribedBody::None,
+            answer: DescribedAnswer::Json(schema::<tool_cache::Cleared>),
+            errors: &[],
+        },
         raw_operation("get", "/resources/api/{version}/{kind}", "listCoreResources", declared::<raw::RawListParams>),
         raw_operation("post", "/resources/api/{version}/{kind}", "createCoreResource", declared::<()>),
         raw_operation("get", "/resources/api/{version}/{kind}/{name}", "getCoreResource", declared::<()>),
@@ -151,7 +158,7 @@ operations! {
         },
         Operation {
             errors: &[Code::NamespaceNotFound],
-            ..of_server("/context", "getContext", "The namespace that is meant where none is named", DescribedAnswer::Json(schema::<capabilities::Context>))
+            ..of_server("/context", "getContext", "The caller's default namespace, and what it may do there", DescribedAnswer::Json(schema::<capabilities::Context>))
         },
         of_server("/system-info", "getSystemInfo", "The version of the server", DescribedAnswer::Json(schema::<capabilities::SystemInfo>)),
         of_server("/capabilities", "getCapabilities", "What this server can do", DescribedAnswer::Json(schema::<capabilities::Capabilities>)),
@@ -174,7 +181,7 @@ pub(super) const OF_THE_SERVER: &[Operation] = &[
         method: "post",
         path: "/namespaces",
         id: "createNamespace",
-        summary: "Make a namespace",
+        summary: "Create a namespace",
         parameters: declared::<()>,
         body: DescribedBody::Required(new_namespace),
         answer: DescribedAnswer::Json(schema::<namespaces::ListedNamespace>),
@@ -202,7 +209,7 @@ pub(super) const OF_THE_SERVER: &[Operation] = &[
     },
 ];
 
-/// What a request for whole objects may be answered with, beside what others are: queries are only read.
+/// Further codes of requests for whole Kubernetes objects; queries are read-only there.
 const RAW_READING: &[Code] = &[Code::ResourceNotFound, Code::QueryNotFound, Code::QueryUnreadable];
 const RAW_LISTING: &[Code] = &[Code::NamespaceNotFound, Code::ResourceNotFound];
 const RAW_CREATING: &[Code] =
@@ -223,7 +230,7 @@ const fn raw_operation(
     id: &'static str,
     parameters: fn() -> Vec<Value>,
 ) -> Operation {
-    // Only what is in a path of one resource is the name of one.
+    // The path of a list ends in `{kind}`; that of one resource, in `{name}`.
     let is_list = path.as_bytes()[path.len() - 2] == b'd';
     let one = DescribedAnswer::Manifest(schema::<Raw>);
     let (summary, body, answer, errors) = match method.as_bytes() {
@@ -273,29 +280,32 @@ pub(super) fn specs() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
+fn reference_to_spec(kind: ResourceKind) -> String {
+    format!("#/components/schemas/{}SpecBody", kind.as_str())
+}
+
 /// A body: flat, or with `spec` and `metadata`.
 fn either_form(kind: ResourceKind, is_new: bool) -> Value {
-    let spec = format!("#/components/schemas/{}SpecBody", kind.as_str());
+    let reference = reference_to_spec(kind);
     let table = TABLES.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, table)| table);
-    let flat = table.iter().map(|field| {
-        let reference = format!("{spec}/properties/{}", field.name);
-        (field.name.to_owned(), json!({"$ref": reference}))
-    });
-    let mut properties = Value::Object(flat.collect());
-    properties["name"] = name_schema();
-    properties["labels"] = texts_schema();
-    properties["annotations"] = texts_schema();
-    properties["spec"] = json!({"$ref": spec});
-    let metadata = json!({"name": name_schema(), "labels": texts_schema(), "annotations": texts_schema()});
-    properties["metadata"] = json!({"type": "object", "properties": metadata});
-    let mut body = json!({"type": "object", "properties": properties});
-    if is_new {
-        let in_metadata = json!({"type": "object", "required": ["name"]});
-        body["anyOf"] = json!([
-            {"required": ["name"]},
-            {"required": ["metadata"], "properties": {"metadata": in_metadata}},
-        ]);
+    let flat = table
+        .iter()
+        .map(|field| (field.name.to_owned(), json!({"$ref": format!("{reference}/properties/{}", field.name)})));
+    let mut body = json!({"type": "object", "properties": Value::Object(flat.collect())});
+    for field in spec::BODY {
+        body["properties"][field.name] = (field.schema)();
     }
+    body["properties"]["spec"] = json!({"$ref": reference});
+    if is_new { named(body) } else { body }
+}
+
+/// A body that must have a name: its own, or in `metadata`.
+fn named(mut body: Value) -> Value {
+    let in_metadata = json!({"type": "object", "required": ["name"]});
+    body["anyOf"] = json!([
+        {"required": ["name"]},
+        {"required": ["metadata"], "properties": {"metadata": in_metadata}},
+    ]);
     body
 }
 
@@ -320,22 +330,15 @@ bodies! {
     new_server server McpServer;
 }
 
+/// A whole document, whose `spec` is that of its kind.
 fn any_manifest() -> Value {
-    json!({
-        "type": "object",
-        "required": ["metadata"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object", "required": ["name"],
-                "properties": {"name": name_schema(), "labels": texts_schema(), "annotations": texts_schema()}},
-            "spec": {"type": "object"},
-            "data": texts_schema(),
-        },
-    })
+    let mut document = object_schema(spec::DOCUMENT, &["metadata"]);
+    document["properties"]["metadata"]["required"] = json!(["name"]);
+    let specs: Vec<Value> = TABLES.iter().map(|(kind, _)| json!({"$ref": reference_to_spec(*kind)})).collect();
+    document["properties"]["spec"] = json!({"anyOf": specs});
+    document
 }
 
 fn new_namespace() -> Value {
-    let name = json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63});
-    json!({"type": "object", "required": ["name"], "properties": {"name": name}})
+    named(object_schema(spec::NEW_NAMESPACE, &[]))
 }

@@ -15,7 +15,7 @@ function element(name, options = {}, ...children) {
   return made;
 }
 
-/** The operations of a document; those in a namespace stand once, with both of their paths. */
+/** The operations of a document; those in a namespace are listed once, with both of their paths. */
 function operationsOf(api) {
   const found = [];
   for (const [path, item] of Object.entries(api.paths)) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{extract::State, response::Response};
+use bosun_core::{QueryLimits, query::TargetKind};
 use bosun_engine::resource::ResourceKind;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,16 +11,12 @@ use serde::Serialize;
 use super::namespaces;
 use crate::{
     AppState,
-    ark::{
-        duration,
-        params::Params,
-        routes::{RESOURCES, RouteEntry},
-    },
+    ark::{duration, params::Params, routes::RESOURCES},
     auth::{
         Rights,
         gate::{Caller, RequestNamespace},
     },
-    http::{answer::Json, error::ApiError, warning::with_warnings},
+    http::{answer::Json, error::ApiError, routes::RouteEntry, warning::with_warnings},
 };
 
 /// The context of a caller: its default namespace and what it may do.
@@ -65,18 +62,46 @@ pub(crate) struct Capabilities {
     kinds: Vec<&'static str>,
     /// Kinds that are accepted and checked, and have no effect.
     checked_kinds: Vec<&'static str>,
+    /// What a query can be asked of.
+    targets: Vec<&'static str>,
+    /// The limits of a query that asks for none, and those of the server.
     limits: LimitsShown,
+    /// What a query may ask for.
+    ceilings: QueryLimitsShown,
+}
+
+/// The limits of a query.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct QueryLimitsShown {
+    timeout: String,
+    tool_timeout: String,
+    external_timeout: String,
+    approval_timeout: String,
+    ttl: String,
+    max_tool_calls: u32,
+    max_tokens: Option<u64>,
+}
+
+impl From<QueryLimits> for QueryLimitsShown {
+    fn from(limits: QueryLimits) -> Self {
+        Self {
+            timeout: duration::format(limits.query_timeout),
+            tool_timeout: duration::format(limits.tool_timeout),
+            external_timeout: duration::format(limits.external_timeout),
+            approval_timeout: duration::format(limits.approval_timeout),
+            ttl: duration::format(limits.ttl),
+            max_tool_calls: limits.max_tool_calls,
+            max_tokens: limits.max_tokens,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct LimitsShown {
-    timeout: String,
-    tool_timeout: String,
-    external_timeout: String,
-    ttl: String,
-    max_tool_calls: u32,
-    max_tokens: Option<u64>,
+    #[serde(flatten)]
+    of_query: QueryLimitsShown,
     max_running: usize,
     max_queued: usize,
     body_bytes: usize,
@@ -87,12 +112,16 @@ const FEATURES: &[&str] = &[
     "externalTools",
     "toolResults.batch",
     "toolResults.large",
+    "approvals",
+    "parameterRequests",
     "events.resume",
     "idempotencyKey",
     "wait",
     "resources.stored",
     "resources.raw",
     "promptParameters",
+    "toolCache",
+    "workers",
 ];
 
 /// `GET …/context`
@@ -146,7 +175,6 @@ pub(crate) async fn get_system_info(Params { warnings, .. }: Params) -> Response
 /// `GET …/capabilities`
 pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warnings, .. }: Params) -> Response {
     let settings = app.engine.settings();
-    let limits = settings.limits;
     let registry = app.engine.registry();
     let is_idle = |kind: &&ResourceKind| match kind {
         ResourceKind::Team => true,
@@ -165,13 +193,10 @@ pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warni
         views: &["rfc", "ark"],
         kinds: names(false),
         checked_kinds: names(true),
+        targets: [TargetKind::Agent, TargetKind::Model, TargetKind::Tool].map(TargetKind::as_str).into(),
+        ceilings: QueryLimitsShown::from(settings.ceilings),
         limits: LimitsShown {
-            timeout: duration::format(limits.query_timeout),
-            tool_timeout: duration::format(limits.tool_timeout),
-            external_timeout: duration::format(limits.external_timeout),
-            ttl: duration::format(limits.ttl),
-            max_tool_calls: limits.max_tool_calls,
-            max_tokens: limits.max_tokens,
+            of_query: QueryLimitsShown::from(settings.limits),
             max_running: settings.max_running,
             max_queued: settings.max_queued,
             body_bytes: crate::http::extract::MAX_BODY,

@@ -1,7 +1,7 @@
 //! Handlers of conversations: list, read and delete them.
 //!
-//! ARK has called the key of a conversation `sessionId` first and `conversationId` since, and its lists after
-//! them; its memory service shows messages one by one, each with its position. Both names, both paths and both
+//! ARK first called the key of a conversation `sessionId` and now calls it `conversationId`, and has lists under both
+//! names; its memory service shows messages one by one, each with its position. Both names, both paths and both
 //! lists are served from what the store has: the messages of completed queries.
 
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -49,7 +49,7 @@ pub(crate) struct ListedConversation {
     /// The same by its older name.
     session_id: String,
     memory_name: String,
-    /// How many it has.
+    /// The number of its messages.
     messages: u64,
     /// The query that added to it last.
     last_query_id: String,

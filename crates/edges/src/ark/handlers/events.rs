@@ -140,7 +140,7 @@ pub(crate) async fn get_event(
 /// The queries that were created last, and the one that is called `named`, however old it is.
 async fn latest(app: &AppState, namespace: &Namespace, named: Option<&str>) -> Result<Vec<QueryName>, ApiError> {
     let mut names = Vec::new();
-    let mut page = QueryPage { limit: LATEST, before: None, status: None };
+    let mut page = QueryPage { limit: LATEST, before: None, status: None, approvals: false };
     while page.limit > 0 {
         let listed = app.engine.list(namespace, &page).await?;
         names.extend(listed.queries.into_iter().map(|(head, _)| head.name));
@@ -200,7 +200,7 @@ fn show(head: &Head, entry: &Entry) -> QueryEvent {
 /// events are read by more people than queries are.
 fn describe(event: &Event) -> (bool, &'static str, String) {
     match event {
-        Event::Created { spec, .. } => (false, "QueryCreated", format!("Asked of `{}`", spec.target)),
+        Event::Created { spec, .. } => (false, "QueryCreated", format!("Asked `{}`", spec.target)),
         Event::TurnStarted { turn, attempt, .. } => {
             (*attempt > 1, "ModelAsked", format!("Turn {turn}, attempt {attempt}"))
         }
@@ -208,33 +208,57 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
             (false, "ModelAnswered", format!("Turn {turn} ended and asked for {calls} tool calls"))
         }
         Event::CallAsked(asked) => match &asked.route {
-            CallRoute::Inside { .. } => (false, "ToolCalled", format!("Tool `{}` is to be run", asked.tool)),
-            CallRoute::Outside { .. } => {
-                (false, "ToolCallRequired", format!("Tool `{}` is the client's to run", asked.tool))
+            CallRoute::Inside { .. } => {
+                (false, "ToolCalled", format!("Tool `{}` will be run by the server", asked.tool))
             }
+            CallRoute::Outside { .. } => {
+                (false, "ToolCallRequired", format!("Tool `{}` must be run by the client", asked.tool))
+            }
+            CallRoute::Approval { .. } => {
+                (false, "ApprovalRequired", format!("Tool `{}` waits for a person's approval", asked.tool))
+            }
+            CallRoute::Parameters { .. } => {
+                (false, "ParametersRequired", "The user is asked for the values of parameters".to_owned())
+            }
+            CallRoute::Cached { .. } => (false, "ToolCached", format!("The result of tool `{}` is cached", asked.tool)),
             CallRoute::Refused { code, .. } => (true, "ToolRefused", format!("Tool `{}`: {code}", asked.tool)),
         },
         Event::CallStarted { call, attempt, .. } => {
             (*attempt > 1, "ToolStarted", format!("Call `{call}`, attempt {attempt}"))
         }
         Event::CallPending { call, poll_at, .. } => {
-            (false, "ToolPending", format!("Call `{call}` runs on elsewhere; it is polled at {}", poll_at.to_rfc3339()))
+            (false, "ToolPending", format!("Call `{call}` is still running; it is polled at {}", poll_at.to_rfc3339()))
         }
         Event::CallDue { call } => (false, "ToolPolled", format!("Call `{call}`")),
         Event::CallFinished { call, outcome, .. } => describe_outcome("ToolFinished", call, outcome),
         Event::CallResolved { call, outcome, .. } => describe_outcome("ToolResultReceived", call, outcome),
+        Event::CallApproved { call, by, .. } => {
+            (false, "ApprovalGiven", format!("Call `{call}` was approved by `{}`", clip(&by.name())))
+        }
+        Event::CallRejected { call, by, .. } => {
+            (true, "ApprovalRejected", format!("Call `{call}` was rejected by `{}`", clip(&by.name())))
+        }
+        Event::CallClaimed { call, until, .. } => {
+            (false, "ToolCallClaimed", format!("A worker runs call `{call}` until {}", until.to_rfc3339()))
+        }
+        Event::CallExtended { call, until } => {
+            (false, "ToolCallExtended", format!("A worker runs call `{call}` until {}", until.to_rfc3339()))
+        }
+        Event::CallReleased { call } => (true, "ToolCallReleased", format!("The worker of call `{call}` was lost")),
         Event::CallExpired { call, .. } => {
             (true, "ToolCallExpired", format!("No result of call `{call}` was delivered in time"))
         }
         Event::LoopNoticed { call, .. } => (true, "ToolLoop", format!("Call `{call}` repeats earlier ones")),
         Event::Held { until, .. } => (false, "QueryHeld", format!("Until {}", until.to_rfc3339())),
-        Event::Continued { .. } => (false, "QueryContinued", "The client lets it go on".to_owned()),
+        Event::Continued { .. } => (false, "QueryContinued", "The client continued it".to_owned()),
         Event::Changed(changed) => {
             (false, "QueryChanged", format!("Changed: {}", changed.names().collect::<Vec<_>>().join(", ")))
         }
         Event::ClockStepped { by_ms } => (true, "ClockStepped", format!("The server's clock stepped by {by_ms} ms")),
-        Event::Interrupted => (false, "QueryInterrupted", "The server stopped in an orderly way".to_owned()),
-        Event::Recovered { .. } => (true, "QueryRecovered", "An earlier process left it in the middle".to_owned()),
+        Event::Interrupted => (false, "QueryInterrupted", "The server shut down gracefully".to_owned()),
+        Event::Recovered { .. } => {
+            (true, "QueryRecovered", "An earlier process stopped before the query had ended".to_owned())
+        }
         Event::Completed => (false, "QueryCompleted", "Answered".to_owned()),
         Event::Failed { code, .. } => (true, "QueryFailed", format!("`{code}`")),
         Event::Cancelled { .. } => (true, "QueryCancelled", "Cancelled".to_owned()),

@@ -1,5 +1,6 @@
 //! The handlers of routes: read the request, call the engine, answer.
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod capabilities;
 pub(crate) mod conversations;
@@ -10,3 +11,5 @@ pub(crate) mod namespaces;
 pub(crate) mod queries;
 pub(crate) mod reload;
 pub(crate) mod server;
+pub(crate) mod tool_cache;
+pub(crate) mod tool_calls;

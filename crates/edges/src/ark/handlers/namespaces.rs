@@ -3,10 +3,11 @@
 //! A namespace exists as soon as something is in it: a resource, a query, a conversation, or a key that is scoped
 //! to it; an empty one can be created, too. Requests that put something into a new one are not refused. To list
 //! what is in one that does not exist is ARK's 404, so that a misspelt name is not mistaken for an empty namespace.
-//! What is ours beside ARK's lists (the audit log, usage) outlives what it records, and is read without this check.
+//! Lists that ARK does not have (the audit log, usage) outlive what they record, and are read without this check.
 
 use axum::{extract::State, response::Response};
 use bosun_engine::resource::{Manifest, ManifestBody, ResourceError, ResourceKey, ResourceKind};
+use bosun_reading::spec;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ pub(crate) async fn create_namespace(
 
 fn read(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, Vec::new());
-    let mut fields = report.body(body)?;
+    let mut fields = report.body(body)?.with_table(spec::NEW_NAMESPACE);
     if let Some(metadata) = fields.fields("metadata") {
         fields.absorb(metadata);
     }
@@ -87,7 +88,7 @@ fn read(body: Value) -> Result<(bosun_core::Namespace, Vec<String>), ApiError> {
 
 /// Whether a namespace exists. Looked up in memory first, and only then in the store, by an index.
 async fn exists(app: &AppState, caller: &Caller, namespace: &bosun_core::Namespace) -> Result<bool, ApiError> {
-    // What a key or a token is scoped to is there for it.
+    // A namespace that a key or a token is scoped to exists for it.
     let is_own = caller.grant().namespaces.listed().contains(namespace);
     let is_known = is_own || app.engine.registry().has_namespace(namespace) || app.access.is_scoped_to(namespace);
     Ok(is_known || app.engine.has_namespace(namespace).await?)
@@ -121,6 +122,6 @@ pub(crate) async fn require_for_context(
 
 fn not_found(namespace: &bosun_core::Namespace) -> ApiError {
     let message =
-        format!("Namespace '{namespace}' not found: it begins with what is put into it, or with `POST /v1/namespaces`");
+        format!("Namespace '{namespace}' not found: it is created by what is put into it, or by `POST /v1/namespaces`");
     ApiError::new(Code::NamespaceNotFound, message)
 }

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode},
     response::Response,
 };
-use bosun_core::{ceiling::REASON_BYTES, query::View};
+use bosun_core::ceiling::REASON_BYTES;
 use bosun_engine::{Snapshot, Submitted, store::QueryPage};
 use bosun_reading::{Field, FieldTable};
 use serde_json::{Value, json};
@@ -21,8 +21,8 @@ use crate::{
             stream,
         },
         params::{
-            ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QueryToken, ResultOptions, StateFilter, ViewChoice,
-            WaitTime,
+            ArkView, ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QueryToken, ResultOptions, StateFilter,
+            ViewChoice, WaitTime,
             path::{CallPath, QueryPath},
         },
         reading::{
@@ -61,7 +61,7 @@ pub(crate) async fn list_queries(
     namespace: RequestNamespace,
     Params { given: (paging, filter), warnings }: Params<QueryListParams>,
 ) -> Result<Response, ApiError> {
-    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state };
+    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, approvals: false };
     namespaces::require(&app, &caller, &namespace).await?;
     let listed = app.engine.list(&namespace, &page).await?;
     Ok(with_warnings(Json(convert::list(&listed)), &warnings))
@@ -208,12 +208,12 @@ pub(crate) async fn watch_query(
 }
 
 /// A query as the answer to a request, as far as the caller may see it.
-fn answer(snapshot: &Snapshot, caller: &Caller, view: Option<View>, warnings: &[String]) -> Response {
+pub(super) fn answer(snapshot: &Snapshot, caller: &Caller, view: Option<ArkView>, warnings: &[String]) -> Response {
     let visibility = Visibility::of(caller.grant().rights);
     with_warnings(Json(convert::query(snapshot, view, visibility, None, warnings)), warnings)
 }
 
-fn delivery_answer(delivered: delivery::DeliveredPost, caller: &Caller, view: Option<View>) -> Response {
+fn delivery_answer(delivered: delivery::DeliveredPost, caller: &Caller, view: Option<ArkView>) -> Response {
     let delivery::DeliveredPost { snapshot, results, replayed, warnings } = delivered;
     let visibility = Visibility::of(caller.grant().rights);
     let query = convert::query(&snapshot, view, visibility, results, &warnings);
@@ -222,7 +222,7 @@ fn delivery_answer(delivered: delivery::DeliveredPost, caller: &Caller, view: Op
     response
 }
 
-fn mark_replayed(response: &mut Response, replayed: bool) {
+pub(super) fn mark_replayed(response: &mut Response, replayed: bool) {
     if replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -37,7 +37,7 @@ pub(crate) async fn health() -> Json<wire::Service> {
     Json(wire::Service::new("healthy", None))
 }
 
-/// `GET /ready`: it takes work on, and its store can be read.
+/// `GET /ready`: it accepts work, and its store can be read.
 pub(crate) async fn ready(State(app): State<AppState>) -> (StatusCode, Json<wire::Service>) {
     let error = if app.engine.draining().is_cancelled() {
         Some("shutting down")

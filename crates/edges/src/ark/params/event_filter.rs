@@ -9,7 +9,7 @@ pub(crate) struct EventFilter {
     /// `Normal` or `Warning`.
     pub(crate) kind: Option<String>,
     pub(crate) reason: Option<String>,
-    /// The kind of the object that they happened to.
+    /// The kind of the object that they are about.
     pub(crate) object: Option<String>,
     /// A part of its name.
     pub(crate) name: Option<String>,

@@ -9,7 +9,7 @@ use bosun_engine::store::RecordSearch;
 use bosun_reading::table::DURATION;
 use serde_json::{Value, json};
 
-use super::{Expected, PageLimit, ParamGroup, QueryFilter, QueryParameter, text_schema};
+use super::{Expected, PageLimit, ParamGroup, QueryFilter, QueryParameter, non_empty, text_schema};
 
 /// How far back usage is counted by default.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,6 +48,24 @@ impl PointInTime {
         const TIME: &str = "T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})";
         json!({"type": "string", "pattern": format!("^({DATE}({TIME})?|{DURATION})$")})
     }
+}
+
+/// `tool`: one tool, or all of them.
+#[derive(Debug, Default)]
+pub(crate) struct ToolFilter {
+    pub(crate) tool: Option<String>,
+}
+
+impl ParamGroup for ToolFilter {
+    const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
+        names: &["tool"],
+        description: "Only results of this tool",
+        schema: text_schema,
+        read: |this, value, _| {
+            this.tool = non_empty(value);
+            Ok(())
+        },
+    }];
 }
 
 /// Which audit records.

@@ -5,6 +5,7 @@
 //! OpenAPI document. A parameter that no group of the route has is ignored with a warning, whatever its value; all
 //! faults of the others are reported at once. Names in the path have extractors of their own, in [`path`].
 
+mod claim;
 mod conversation;
 mod event_filter;
 mod idempotency;
@@ -29,14 +30,15 @@ use bosun_reading::{
 use serde_json::{Value, json};
 
 pub(crate) use self::{
+    claim::{ClaimOptions, DEFAULT_LEASE, LEASE, clamp_lease},
     conversation::{ConversationFilter, MemoryFilter, SaidBy},
     event_filter::EventFilter,
     idempotency::IdempotencyKey,
-    lookup::{AuditFilter, UsageFilter},
+    lookup::{AuditFilter, ToolFilter, UsageFilter},
     paging::{KubernetesToken, NameToken, PageLimit, Paging, QueryFilter, QueryToken, StateFilter},
     range::{ByteRange, LastEventId},
     result::ResultOptions,
-    view::{Streaming, ViewChoice},
+    view::{ArkView, Streaming, ViewChoice},
     waiting::{DEFAULT_WAIT, MAX_WAIT, WaitTime, clamp_wait, read_wait},
 };
 use crate::{
@@ -211,9 +213,4 @@ fn flag(value: &str) -> Result<bool, Expected> {
         "false" | "0" => Ok(false),
         _ => Err("true or false".into()),
     }
-}
-
-/// The name of a query, or of another resource that Kubernetes has.
-pub(crate) fn name_schema() -> Value {
-    json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253})
 }

@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 
 use bosun_core::{QueryName, QueryUid, Status, ceiling};
+use bosun_reading::table::name_schema;
 use serde_json::{Value, json};
 
-use super::{Expected, ParamGroup, QueryParameter, name_schema};
+use super::{Expected, ParamGroup, QueryParameter};
 use crate::http::error::{ApiError, Code, clip};
 
 const DEFAULT_LIMIT: usize = 100;
@@ -17,7 +18,7 @@ const TOKEN: &str = "the `continue_token` of an earlier page";
 pub(crate) struct Paging<T> {
     /// How many entries the client wants at once, if it says so.
     pub(crate) asked_limit: Option<usize>,
-    /// Where the previous page has ended: what the list calls its last entry.
+    /// Where the previous page ended: the token of its last entry.
     pub(crate) continue_token: Option<String>,
     token: PhantomData<T>,
 }
@@ -28,7 +29,7 @@ impl<T> Default for Paging<T> {
     }
 }
 
-/// What a list calls the last entry of a page.
+/// How a list identifies the last entry of a page.
 pub(crate) trait PageToken: Send + 'static {
     const NAMES: &'static [&'static str] = &["continue_token", "continueToken", "continue"];
     const DESCRIPTION: &'static str = "The token of the previous page";
@@ -164,10 +165,12 @@ pub(crate) struct StateFilter {
     pub(crate) state: Option<Status>,
 }
 
-const STATES: [Status; 7] = [
+const STATES: [Status; 9] = [
     Status::Queued,
     Status::Running,
     Status::Waiting,
+    Status::AwaitingApproval,
+    Status::AwaitingParameters,
     Status::Held,
     Status::Completed,
     Status::Failed,

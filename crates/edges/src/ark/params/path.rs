@@ -1,7 +1,7 @@
 //! What the path of a request names.
 //!
-//! Names are not checked here: what nothing can be called does not exist, and the handler says so in its turn, after a
-//! fault in the body.
+//! Names are not validated here: an invalid name is a name that does not exist, and the handler reports that in its
+//! turn, after the faults of the body.
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -36,6 +36,13 @@ impl QueryPath {
 #[derive(Debug)]
 pub(crate) struct CallPath {
     pub(crate) query: QueryPath,
+    pub(crate) call_id: String,
+}
+
+/// `…/tool-calls/{id}`
+#[derive(Debug)]
+pub(crate) struct ClaimedCallPath {
+    pub(crate) namespace: Namespace,
     pub(crate) call_id: String,
 }
 
@@ -107,6 +114,7 @@ from_path! {
         call_id: path.take("id"),
         query: QueryPath { name: path.take("name"), namespace: path.namespace },
     };
+    ClaimedCallPath, path => ClaimedCallPath { call_id: path.take("id"), namespace: path.namespace };
     ResourcePath, path => ResourcePath { name: path.take("name"), namespace: path.namespace };
     ConversationPath, path => ConversationPath { conversation_id: path.take("id"), namespace: path.namespace };
     ConversationQueryPath, path => ConversationQueryPath {

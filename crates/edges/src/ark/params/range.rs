@@ -56,7 +56,7 @@ impl ParamGroup for LastEventId {
         schema: text_schema,
         read: |this, value| {
             if !value.is_empty() {
-                // One that is not even text is no id of ours, and will be found to be none.
+                // A value that is not text is no id of this server, and is refused as such later.
                 this.id = Some(String::from_utf8_lossy(value.as_bytes()).into_owned());
             }
             Ok(())

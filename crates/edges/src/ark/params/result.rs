@@ -6,7 +6,7 @@ use bosun_reading::Report;
 use serde_json::Value;
 
 use super::{ParamGroup, QueryParameter, flag, flag_schema, non_empty, text_schema};
-use crate::ark::results::delivery::{DEFAULT_FAILURE, NO_REASON};
+use crate::asking::results::{DEFAULT_FAILURE, NO_REASON};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResultOptions {

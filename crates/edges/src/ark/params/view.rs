@@ -7,10 +7,35 @@ use serde_json::json;
 
 use super::{ParamGroup, QueryParameter, flag, flag_schema};
 
+/// The two shapes in which ARK's API shows a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArkView {
+    /// `status` is a string and open tool calls are listed: for clients that bring their own tools.
+    Rfc,
+    /// `status` is an object with a `phase`, as ARK's own clients read it.
+    Ark,
+}
+
+impl ArkView {
+    /// The view that a query was created with; ARK's own for queries of other edges.
+    pub(crate) fn of(view: &View) -> Self {
+        if view.as_str() == "rfc" { Self::Rfc } else { Self::Ark }
+    }
+}
+
+impl From<ArkView> for View {
+    fn from(view: ArkView) -> Self {
+        match view {
+            ArkView::Rfc => Self::new("rfc"),
+            ArkView::Ark => Self::new("ark"),
+        }
+    }
+}
+
 /// `view`
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ViewChoice {
-    pub(crate) view: Option<View>,
+    pub(crate) view: Option<ArkView>,
 }
 
 impl ParamGroup for ViewChoice {
@@ -20,8 +45,8 @@ impl ParamGroup for ViewChoice {
         schema: || json!({"enum": ["rfc", "ark"]}),
         read: |this, value, _| {
             this.view = Some(match value {
-                "rfc" => View::Rfc,
-                "ark" => View::Ark,
+                "rfc" => ArkView::Rfc,
+                "ark" => ArkView::Ark,
                 _ => return Err("`rfc` or `ark`".into()),
             });
             Ok(())

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use bosun_core::{ceiling, duration};
+use bosun_core::duration;
 use bosun_reading::{Report, table::DURATION};
 use serde_json::{Value, json};
 
 use super::{ParamGroup, QueryParameter};
-
-/// How long `wait=true` waits: less than the 30 s after which many clients give up by themselves.
-pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(25);
-/// No request waits longer.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(ceiling::WAIT_SECONDS as u64);
+pub(crate) use crate::asking::wait::{DEFAULT_WAIT, MAX_WAIT};
 
 /// How long the client wants to wait.
 #[derive(Clone, Copy, Debug, Default)]

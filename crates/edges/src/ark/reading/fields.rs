@@ -26,7 +26,17 @@ pub(crate) const MAX_TOKENS: Field = Field {
 pub(crate) const MODEL_OPTIONS: FieldTable = &[TEMPERATURE, MAX_TOKENS];
 
 pub(crate) fn read_duration(fields: &BodyFields<'_>, name: &str) -> Option<Duration> {
-    let read = duration::positive_from_json(&fields.get(name)?);
+    duration_of(fields, name, &fields.get(name)?)
+}
+
+/// ARK's `timeout`. An empty text is none: forms send it for a field that was left empty.
+pub(crate) fn read_timeout(fields: &BodyFields<'_>) -> Option<Duration> {
+    let value = fields.get("timeout").filter(|value| value.as_str() != Some(""))?;
+    duration_of(fields, "timeout", &value)
+}
+
+fn duration_of(fields: &BodyFields<'_>, name: &str, value: &Value) -> Option<Duration> {
+    let read = duration::positive_from_json(value);
     if read.is_none() {
         fields.reject(name, "invalid_duration", "must be a duration above zero, such as `30s` or `5m`");
     }

@@ -132,7 +132,7 @@ fn read_parameter(parameter: &BodyFields<'_>) -> Option<(String, QueryParameter)
     Some((name?, value?))
 }
 
-/// A text that must be there.
+/// A required text.
 fn required(fields: &BodyFields<'_>, name: &str) -> Option<String> {
     if !fields.has(name) {
         fields.reject(name, "missing", "is missing");

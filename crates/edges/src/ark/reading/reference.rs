@@ -30,10 +30,15 @@ pub(crate) fn read(plural: &str, fields: &BodyFields<'_>, field: &str, namespace
     if missing {
         reference.reject("name", "missing", "is missing");
     }
-    if reference.text("namespace").is_some_and(|other| other != namespace.as_str()) {
+    refuse_other_namespace(plural, &reference, namespace);
+    reference.finish();
+    name
+}
+
+/// Refuses a `namespace` that is not the query's own. Kubernetes writes an absent one as an empty text.
+pub(super) fn refuse_other_namespace(plural: &str, reference: &BodyFields<'_>, namespace: &Namespace) {
+    if reference.text("namespace").is_some_and(|other| !other.is_empty() && other != namespace.as_str()) {
         let message = format!("{plural} of another namespace cannot be used; this query is in {namespace}");
         reference.refuse(FaultClass::Unserved, "namespace", "other_namespace", message);
     }
-    reference.finish();
-    name
 }

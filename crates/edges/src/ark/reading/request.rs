@@ -8,27 +8,24 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Namespace, QueryName,
-    query::{AskedLimits, ModelOptions, QueryLimits, TargetKind, View},
+    query::{AskedLimits, ExpiryPolicy, ModelOptions, NarrowedLimit, QueryLimits, TargetKind},
 };
 use bosun_engine::{Engine, Submission, store::RequestKey};
 use bosun_reading::{
     FaultClass, Field, FieldTable, Path, Report,
-    table::{duration_schema, flag_schema, object_schema, text_schema, texts_schema},
+    table::{duration_schema, flag_schema, name_schema, object_schema, text_schema, texts_schema},
 };
 use serde_json::{Value, json};
 
 use super::{
     conversation,
-    fields::{self, WAIT, count_schema, read_body_wait, read_count, read_duration},
+    fields::{self, WAIT, count_schema, read_body_wait, read_count, read_duration, read_timeout},
     input, reference,
     target::{self, QueryTarget},
     tools,
 };
 use crate::{
-    ark::{
-        duration,
-        params::{IdempotencyKey, Params, Streaming, ViewChoice, WaitTime, name_schema},
-    },
+    ark::params::{ArkView, IdempotencyKey, Params, Streaming, ViewChoice, WaitTime},
     auth::gate::{Caller, RequestNamespace},
     http::{
         error::{ApiError, Code, clip},
@@ -44,10 +41,10 @@ pub(crate) struct NewQuery {
     pub(crate) stream: bool,
 }
 
-/// What a new query is asked with beside its body.
+/// The parameters of a new query outside its body.
 pub(crate) type CreateParams = (WaitTime, Streaming, ViewChoice, IdempotencyKey);
 
-/// The body of a new query. Those of `spec` may be beside it or in it.
+/// The body of a new query. The fields of `spec` may be inside it or next to it.
 pub(crate) const FIELDS: FieldTable = &[
     Field::new("apiVersion", text_schema),
     Field::new("kind", || json!({"const": "Query"})),
@@ -73,7 +70,9 @@ pub(crate) const FIELDS: FieldTable = &[
     Field::new("timeout", duration_schema),
     Field::new("toolTimeout", duration_schema),
     Field::new("externalTimeout", duration_schema),
+    Field::new("approvalTimeout", duration_schema),
     Field::new("ttl", duration_schema),
+    Field::new("onExpired", || json!({"enum": ["tell", "fail"]})),
     Field::new("maxToolCalls", count_schema),
     Field::new("maxTokens", count_schema),
     Field::new("memory", reference::schema),
@@ -132,6 +131,7 @@ pub(crate) fn read(
     let output_schema = fields.fields("outputSchema").map(|schema| schema.into_members().into());
     let tools = tools::read(&fields, engine, &metadata.namespace);
     let limits = read_limits(&fields);
+    let on_expired = read_expiry(&fields);
     let named = target.as_ref().map_or((TargetKind::Agent, ""), |target| (target.kind, &target.name));
     warn_of_narrowed(&limits, &engine.bounds(&metadata.namespace, named.0, named.1), &report);
     let joined = conversation::join(&fields, &metadata.namespace);
@@ -147,7 +147,7 @@ pub(crate) fn read(
     fields.finish();
     drop(fields);
     let warnings = report.conclude()?;
-    let view = choice.view.unwrap_or(if tools.speaks_rfc { View::Rfc } else { View::Ark });
+    let view = choice.view.unwrap_or(if tools.speaks_rfc { ArkView::Rfc } else { ArkView::Ark });
     let QueryTarget { kind: target_kind, name: target, selector } = target.unwrap_or_default();
     Ok(NewQuery {
         wait: waiting.or(wait),
@@ -156,7 +156,7 @@ pub(crate) fn read(
             by: caller.actor.clone(),
             namespace: metadata.namespace,
             name,
-            // Both are there: a missing one is a fault.
+            // Both are present: a missing one is a fault.
             target,
             target_kind,
             selector,
@@ -170,7 +170,8 @@ pub(crate) fn read(
             selected_tools: tools.selected,
             tool_filter: tools.filter,
             limits,
-            view,
+            view: view.into(),
+            on_expired,
             session_id: joined.session_id,
             conversation: joined.conversation,
             labels: metadata.labels,
@@ -272,38 +273,29 @@ fn read_name(fields: &BodyFields<'_>, in_metadata: Option<String>) -> Option<Que
 /// The limits of the query, as they are asked for.
 pub(crate) fn read_limits(fields: &BodyFields<'_>) -> AskedLimits {
     AskedLimits {
-        query_timeout: read_duration(fields, "timeout"),
+        query_timeout: read_timeout(fields),
         tool_timeout: read_duration(fields, "toolTimeout"),
         external_timeout: read_duration(fields, "externalTimeout"),
+        approval_timeout: read_duration(fields, "approvalTimeout"),
         max_tool_calls: read_count(fields, "maxToolCalls"),
         max_tokens: read_count(fields, "maxTokens").map(u64::from),
         ttl: read_duration(fields, "ttl"),
     }
 }
 
+/// What becomes of the query when a call of the client expires.
+fn read_expiry(fields: &BodyFields<'_>) -> ExpiryPolicy {
+    let Some(text) = fields.text("onExpired") else { return ExpiryPolicy::default() };
+    ExpiryPolicy::parse(&text).unwrap_or_else(|| {
+        fields.reject("onExpired", "invalid_value", format!("must be `tell` or `fail`, not `{}`", clip(&text)));
+        ExpiryPolicy::default()
+    })
+}
+
 /// A limit above the one of the server or the agent is narrowed, with a warning.
 pub(crate) fn warn_of_narrowed(limits: &AskedLimits, bounds: &QueryLimits, report: &Report) {
-    let granted = limits.narrow(*bounds);
-    for (name, asked, granted) in [
-        ("timeout", limits.query_timeout, granted.query_timeout),
-        ("toolTimeout", limits.tool_timeout, granted.tool_timeout),
-        ("externalTimeout", limits.external_timeout, granted.external_timeout),
-        ("ttl", limits.ttl, granted.ttl),
-    ] {
-        if let Some(asked) = asked.filter(|asked| *asked > granted) {
-            let (asked, granted) = (duration::format(asked), duration::format(granted));
-            report.note(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
-        }
-    }
-    for (name, asked, granted) in [
-        ("maxToolCalls", limits.max_tool_calls.map(u64::from), Some(u64::from(granted.max_tool_calls))),
-        ("maxTokens", limits.max_tokens, granted.max_tokens),
-    ] {
-        if let (Some(asked), Some(granted)) = (asked, granted)
-            && asked > granted
-        {
-            report.note(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
-        }
+    for NarrowedLimit { name, asked, granted, .. } in limits.above(*bounds) {
+        report.note(format!("`{name}` of {asked} was narrowed to the limit of {granted}"));
     }
 }
 

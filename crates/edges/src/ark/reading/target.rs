@@ -61,7 +61,7 @@ pub(crate) fn read(fields: &BodyFields<'_>, registry: &Registry, namespace: &Nam
         }
         several = None;
     }
-    // Of a list, no more than one is read: a second one is refused for being there.
+    // Only the first entry of a list is read: a second one is refused, whatever it is.
     let mut several = several.unwrap_or_default().into_iter();
     let first = match single {
         Some(target) => Some((fields.path_of("target"), target)),
@@ -96,9 +96,7 @@ pub(crate) fn read(fields: &BodyFields<'_>, registry: &Registry, namespace: &Nam
 }
 
 fn read_one(target: &BodyFields<'_>, namespace: &Namespace) -> Option<QueryTarget> {
-    if target.text("namespace").is_some_and(|other| other != namespace.as_str()) {
-        unsupported(target, "namespace", "what is in another namespace cannot be reached");
-    }
+    reference::refuse_other_namespace("targets", target, namespace);
     let missing = !target.has("type");
     let kind = match target.text("type").as_deref() {
         Some("agent") => Some(TargetKind::Agent),

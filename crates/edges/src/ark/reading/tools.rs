@@ -4,30 +4,31 @@
 //! and `custom` ones that bring their own parameters and that the catalogue does not know. Every
 //! other entry of `tools` picks one of the agent's by name.
 
-use std::sync::Arc;
-
 use bosun_core::{
     Namespace, Tool,
     ceiling::TOOLS,
-    schema::{self, path::with_key},
+    schema::path::with_key,
     tool::{
         catalog::Selection,
-        definition::{DefinitionCache, DefinitionFault},
+        definition::{DefinitionCache, DefinitionFault, Rules},
         toolset::Mode,
     },
 };
 use bosun_engine::{Engine, Registry};
 use bosun_reading::{
-    FaultClass, Field, FieldTable, Path, Report,
+    FaultClass, Field, FieldTable, Path, Report, spec,
     table::{duration_schema, object_schema, texts_schema},
 };
 use serde_json::{Value, json};
 
 use super::request::{refuse_unserved, refuse_unserved_field};
-use crate::http::{
-    error::clip,
-    extract::JsonBody,
-    report::{BodyFields, kind_of},
+use crate::{
+    asking::compile,
+    http::{
+        error::clip,
+        extract::JsonBody,
+        report::{BodyFields, kind_of},
+    },
 };
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct RequestTools {
     pub(crate) outside: Vec<Tool>,
     /// Only these of the agent's; all of them where absent.
     pub(crate) selected: Option<Vec<String>>,
-    /// And of those only these.
+    /// A further filter on those.
     pub(crate) filter: Option<Selection>,
     pub(crate) mode: Mode,
     /// The client sends tools, so it knows the RFC's view.
@@ -52,7 +53,7 @@ const DEFINITION: FieldTable = &[
     Field::new("function", || json!({"type": "object", "description": "A definition as OpenAI has it"})),
     Field::new("annotations", || json!({"type": "object"})),
     Field::new("timeout", duration_schema),
-    Field::new("cache", || json!({})),
+    Field::new("cache", spec::cache_schema),
     Field::new("deprecated", || json!({})),
     Field::new("version", || json!({})),
     Field::new("displayName", || json!({})),
@@ -93,7 +94,7 @@ const UNSERVED: &[(&str, &str)] = &[
     ("labelSelector", "tools cannot be selected by label; name them"),
     ("functions", "results are not transformed by this version"),
     ("partial", "parameters cannot be fixed by this version; say them in the input"),
-    ("approval", "this version has no approvals"),
+    ("approval", "whether calls wait for approval is set by the tool, its agent or the server"),
 ];
 
 /// A definition and its path in the body.
@@ -125,7 +126,7 @@ pub(crate) fn read(fields: &BodyFields<'_>, engine: &Engine, namespace: &Namespa
     if outside.len() + selected.len() >= TOOLS && count > TOOLS {
         too_many(fields, "tools", count);
     }
-    let outside = check(outside, engine.definitions(), fields.report());
+    let outside = check(outside, engine.definitions(Rules::Open), fields.report());
     if mode == Mode::Ark && !outside.is_empty() {
         fields.report().note("`toolSource` is `ark`, so the tools of the request are not shown to the model");
     }
@@ -143,16 +144,9 @@ pub(crate) async fn compile_ahead(engine: &Engine, body: &JsonBody) {
     let lists = [Some(body.value()), body.value().get("spec")].into_iter().flatten().flat_map(|fields| {
         ["externalTools", "tools"].into_iter().filter_map(|name| fields.get(name).and_then(Value::as_array))
     });
-    let parameters: Vec<&Value> = lists
-        .flatten()
-        .take(TOOLS)
-        .filter_map(|entry| entry.get("function").filter(|inner| inner.is_object()).unwrap_or(entry).get("parameters"))
-        .filter(|parameters| parameters.is_object())
-        .collect();
-    let is_long = body.len() > LONG_BODY;
-    let is_heavy = |parameters: &&Value| (is_long || !schema::is_light(parameters)) && !engine.has_compiled(parameters);
-    if parameters.iter().any(is_heavy) {
-        engine.compile_ahead(parameters.into_iter().map(|parameters| Arc::new(parameters.clone())).collect()).await;
+    let expensive = compile::expensive(engine, lists.flatten(), body.len() > LONG_BODY);
+    if !expensive.is_empty() {
+        engine.compile_ahead(expensive).await;
     }
 }
 
@@ -229,8 +223,7 @@ fn read_selected(fields: &BodyFields<'_>, path: Path, entry: Value) -> Option<St
     name
 }
 
-/// Holds all definitions of the client against the open rules; their faults get the places that the
-/// client knows.
+/// Checks the client's definitions against the open rules, and reports each fault at its path in the body.
 fn check(definitions: Vec<Placed>, known: &DefinitionCache, report: &Report) -> Vec<Tool> {
     if definitions.is_empty() {
         return Vec::new();

@@ -40,6 +40,8 @@ const OF_ANSWERS: &[&str] = &[
     "output",
     "error",
     "toolExecutionHistory",
+    "approvals",
+    "parameterRequests",
     "usage",
     "duration",
 ];
@@ -54,6 +56,7 @@ pub(crate) const FIELDS: FieldTable = &[
     Field::new("timeout", duration_schema),
     Field::new("toolTimeout", duration_schema),
     Field::new("externalTimeout", duration_schema),
+    Field::new("approvalTimeout", duration_schema),
     Field::new("ttl", duration_schema),
     Field::new("maxToolCalls", count_schema),
     Field::new("maxTokens", count_schema),
@@ -140,7 +143,7 @@ fn warn(update: &Update, engine: &Engine, snapshot: &Snapshot, report: &Report) 
 }
 
 fn refuse(fields: &BodyFields<'_>, name: &str) {
-    let message = "cannot be changed: what a query was asked is frozen when it is taken on; create another one";
+    let message = "cannot be changed: what a query was asked is frozen when it is accepted; create another query";
     fields.report().refuse(FaultClass::Frozen, clip(fields.path_of(name).as_str()), "frozen", message);
 }
 

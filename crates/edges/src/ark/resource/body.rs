@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bosun_core::{Namespace, schema::path::with_key};
 use bosun_engine::resource::{Amendment, Manifest, ManifestBody, ResourceKey, ResourceKind};
-use bosun_reading::Report;
+use bosun_reading::{Report, spec};
 use serde_json::{Map, Value, json};
 
 use super::secrets;
@@ -64,7 +64,7 @@ pub(super) fn create(
     body: Value,
 ) -> Result<BodyRead<Manifest>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
-    let mut fields = report.body(body)?;
+    let mut fields = report.body(body)?.with_table(spec::BODY);
     let head = read_head(kind, namespace, &mut fields);
     let missing = !fields.has("name");
     let name = fields.text("name").unwrap_or_default();
@@ -96,7 +96,7 @@ fn whole(said: Amendment) -> ManifestBody {
 /// What is to be changed of a resource.
 pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Amendment>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
-    let mut fields = report.body(body)?;
+    let mut fields = report.body(body)?.with_table(spec::BODY);
     let head = read_head(key.kind, &key.namespace, &mut fields);
     if let Some(name) = fields.text("name").filter(|name| *name != key.name) {
         let message = format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name));
@@ -270,8 +270,29 @@ mod tests {
         assert_eq!(value, after);
     }
 
+    /// What is left of a body is the `spec`, so a field of the table that were not read would be in it.
     #[test]
-    fn texts_that_stand_for_objects_are_expanded() {
+    fn every_field_that_is_described_around_a_spec_is_read() {
+        let read = |body: Value| create(ResourceKind::Memory, &Namespace::default(), Vec::new(), body);
+        for field in spec::BODY {
+            let mut body = json!({"name": "x"});
+            // Of the wrong type for most fields, which is then a fault of the field.
+            body[field.name] = json!({"x": []});
+            if let Ok(read) = read(body) {
+                assert!(matches!(field.name, "metadata" | "spec"), "{}", field.name);
+                assert!(!read.value.description.spec.contains_key(field.name), "{}", field.name);
+            }
+        }
+        for field in spec::METADATA {
+            let body = json!({"name": "x", "metadata": {field.name: {"x": []}}});
+            assert!(read(body).is_err(), "{}", field.name);
+        }
+        let stored = read(json!({"metadata": {"name": "x", "colour": "red"}})).unwrap().value.description.spec;
+        assert!(stored.contains_key("colour"), "an unknown field is left to the reader of manifests");
+    }
+
+    #[test]
+    fn texts_in_place_of_objects_are_expanded() {
         check(ResourceKind::Agent, &["modelRef"], "name", json!({"modelRef": "m"}), json!({"modelRef": {"name": "m"}}));
         let written = json!({"modelRef": {"name": "m"}, "x": "y"});
         check(ResourceKind::Agent, &["modelRef"], "name", written.clone(), written);

@@ -31,6 +31,7 @@ use crate::{
             path::{QueryPath, ResourcePath},
         },
     },
+    asking::list,
     auth::gate::{Caller, RequestNamespace},
     http::{
         answer::Json,
@@ -136,12 +137,13 @@ async fn list_queries(
     paging: &Paging<KubernetesToken>,
     filter: StateFilter,
 ) -> Result<wire::RawList, ApiError> {
-    let page = store::QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state };
+    let page =
+        store::QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, approvals: false };
     let listed = app.engine.list(namespace, &page).await?;
     let continue_token = listed.next.map(|uid| uid.to_string());
     let mut items = Vec::with_capacity(listed.queries.len());
     for (head, entries) in &listed.queries {
-        if let Some(transcript) = convert::beginning_and_end(entries) {
+        if let Some(transcript) = list::beginning_and_end(entries) {
             let status = wire::RawStatus::Query(Box::new(convert::listed_status(head, &transcript)));
             items.push(raw_query(head, &transcript.spec, status)?);
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::http::error_echo::HIDDEN;
 
-/// Schemas say what values are like, and have none; and what is written for people or models is theirs to read.
+/// Schemas describe values and contain none, and texts for people or models are meant to be read.
 const SHOWN: &[&str] = &["inputSchema", "outputSchema", "prompt", "description"];
 
 /// Replaces the value under a name that means a secret, the text of every header, since that is where other keys are,

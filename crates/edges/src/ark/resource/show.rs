@@ -155,7 +155,7 @@ fn provider(spec: &Map<String, Value>) -> Option<String> {
     text(spec, "provider").or_else(|| text(spec, "type").filter(|kind| kind != "completions"))
 }
 
-/// The text of a `{value: …}`; where it is a reference, what it refers to stays there.
+/// The text of a `{value: …}`; a reference is not resolved.
 fn value_of(spec: &Map<String, Value>, name: &str) -> Option<String> {
     spec.get(name).and_then(|value| value["value"].as_str()).map(str::to_owned)
 }
@@ -296,7 +296,7 @@ pub(crate) fn team(registry: &Registry, resource: &Resource, warnings: Vec<Strin
     }
 }
 
-/// An MCP server, and what the connection to it has come to.
+/// An MCP server, and the state of the connection to it.
 fn endpoint(registry: &Registry, resource: &Resource, availability: Availability) -> wire::Endpoint {
     let (spec, key) = (spec(resource), &resource.manifest.key);
     let status = registry.tool_server(&key.namespace, &key.name);

@@ -252,7 +252,7 @@ pub(crate) struct Endpoint {
     pub(super) discovery: Option<Discovery>,
 }
 
-/// What the connection to an MCP server has come to.
+/// The state of the connection to an MCP server.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Discovery {
     /// `discovering`, `ready`, `failed`, or `quarantined` if tools are withheld until their definitions are approved.
@@ -310,7 +310,7 @@ pub(crate) struct McpServerDetail {
     pub(super) spec: Map<String, Value>,
 }
 
-/// That something is gone.
+/// The confirmation of a deletion.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Deleted {
     pub(super) message: String,
@@ -366,7 +366,7 @@ pub(crate) struct RawList {
     pub(super) items: Vec<Raw>,
 }
 
-/// Where a list goes on.
+/// Where the next page of a list begins.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RawListMetadata {

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_in_blocks_and_texts_in_quotes() {
+    fn values_are_in_blocks_and_texts_in_quotes() {
         let value = json!({
             "kind": "Agent",
             "spec": {"prompt": "a: b\n#c", "tools": [{"name": "x", "on": [1, []]}, ["y", {}]], "none": null},

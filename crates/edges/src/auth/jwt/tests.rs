@@ -1,4 +1,4 @@
-//! Tokens that are taken, and every way to forge one.
+//! Tokens that are accepted, and every way to forge one.
 
 use base64::{
     Engine as _,
@@ -54,7 +54,7 @@ impl Provider {
             {"kty": "RSA", "kid": "r", "use": "sig", "alg": "RS256", "n": encode(&rsa.n), "e": encode(&rsa.e)},
             {"kty": "EC", "kid": "e", "crv": "P-256", "x": encode(&point[1..33]), "y": encode(&point[33..])},
             {"kty": "OKP", "kid": "o", "crv": "Ed25519", "x": encode(self.ed.public_key())},
-            {"kty": "oct", "kid": "h", "k": encode("a shared secret that nobody may use")},
+            {"kty": "oct", "kid": "h", "k": encode("a shared secret that must not be used")},
             {"kty": "RSA", "kid": "encryption", "use": "enc", "n": encode(&rsa.n), "e": encode(&rsa.e)},
         ]})
     }
@@ -117,7 +117,7 @@ fn header((algorithm, key): (&str, &str)) -> Value {
 }
 
 #[test]
-fn each_kind_of_key_signs_tokens_that_are_taken() {
+fn each_kind_of_key_signs_tokens_that_are_accepted() {
     let provider = Provider::new();
     for kind in [("RS256", "r"), ("ES256", "e"), ("EdDSA", "o"), ("Ed25519", "o")] {
         let grant = provider.verify(&provider.sign(&header(kind), &claims())).unwrap();
@@ -188,10 +188,10 @@ fn claims_that_are_not_for_us_are_refused() {
         (with("nbf", NOW + 61), TokenError::Early),
         (with("nbf", "tomorrow"), TokenError::Malformed),
         (with("iat", NOW + 61), TokenError::Early),
-        (without("sub"), TokenError::Nobody),
-        (with("sub", ""), TokenError::Nobody),
-        (with("sub", "a\nb"), TokenError::Nobody),
-        (with("sub", 7), TokenError::Nobody),
+        (without("sub"), TokenError::NoUser),
+        (with("sub", ""), TokenError::NoUser),
+        (with("sub", "a\nb"), TokenError::NoUser),
+        (with("sub", 7), TokenError::NoUser),
         (json!("claims"), TokenError::Malformed),
         (json!([]), TokenError::Malformed),
     ] {
@@ -227,7 +227,7 @@ fn forged_tokens_are_refused() {
             let signed = signed.trim_end_matches('.');
             let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), signed.as_bytes());
             check(format!("{signed}.{}", encode(tag)), TokenError::Algorithm);
-            // And under the name of an algorithm that is taken.
+            // And under the name of an algorithm that is accepted.
             let signed = unsigned(header(("RS256", "r")));
             let signed = signed.trim_end_matches('.');
             let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), signed.as_bytes());
@@ -275,7 +275,7 @@ fn forged_tokens_are_refused() {
     ] {
         check(bad, TokenError::Malformed);
     }
-    // A name that stands twice means two things.
+    // A duplicate key is ambiguous.
     let twice = format!("{}.{}", encode(r#"{"alg":"none","alg":"EdDSA","kid":"o"}"#), encode(claims().to_string()));
     let signature = encode(provider.ed.sign(twice.as_bytes()));
     check(format!("{twice}.{signature}"), TokenError::Malformed);

@@ -114,7 +114,7 @@ async fn a_timeout_before_an_answer_is_retried_and_one_within_it_is_not() {
     let mut model = model(config(&server.url()));
     model.config.timeouts.idle = Duration::from_millis(50);
     let error = reply(&model).await.unwrap_err();
-    assert_eq!(error.to_string(), "model's answer broke off: nothing came for 0 s");
+    assert_eq!(error.to_string(), "model's answer broke off: nothing arrived for 0 s");
     assert_eq!(server.requests().len(), 1);
 }
 

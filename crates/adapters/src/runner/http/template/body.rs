@@ -10,6 +10,7 @@ use super::{
     RenderError,
     json::JsonTemplate,
     slot::{self, Piece, Slot, SlotValues},
+    style::{self, SlotStyle},
 };
 
 const JSON: &str = "application/json";
@@ -19,6 +20,8 @@ const FORM: &str = "application/x-www-form-urlencoded";
 pub(super) enum BodyTemplate {
     Json(JsonTemplate),
     Form(Vec<(String, Vec<Piece>)>),
+    /// A form whose fields are the members of one argument.
+    FormOf(Slot, Option<SlotStyle>),
     Text(Vec<Piece>),
 }
 
@@ -32,7 +35,16 @@ impl BodyTemplate {
         }
         let pieces = slot::pieces(text).map_err(|error| format!("is not a template: {error} of it"))?;
         if essence == FORM {
-            return form(text).map(Self::Form);
+            return match pieces.as_slice() {
+                [Piece::Slot(slot @ Slot::Argument(_))] => Ok(Self::FormOf(slot.clone(), None)),
+                [Piece::Styled(slot, style @ (SlotStyle::DeepObject | SlotStyle::Multi))] => {
+                    Ok(Self::FormOf(slot.clone(), Some(*style)))
+                }
+                _ => form(text).map(Self::Form),
+            };
+        }
+        if let Some(slot) = slot::misplaced_style(&pieces) {
+            return Err(format!("gives {} a style that only a form has", slot.called()));
         }
         let is_whole = matches!(pieces.as_slice(), [Piece::Slot(_)]);
         if essence == "text/plain" || is_whole || slot::slots(&pieces).next().is_none() {
@@ -48,7 +60,7 @@ impl BodyTemplate {
     pub(super) fn default_content_type(&self) -> &'static str {
         match self {
             Self::Json(_) => JSON,
-            Self::Form(_) => FORM,
+            Self::Form(_) | Self::FormOf(..) => FORM,
             Self::Text(_) => "text/plain; charset=utf-8",
         }
     }
@@ -57,6 +69,7 @@ impl BodyTemplate {
         match self {
             Self::Json(template) => template.slots(),
             Self::Form(pairs) => pairs.iter().flat_map(|(_, pieces)| slot::slots(pieces)).collect(),
+            Self::FormOf(slot, _) => vec![slot],
             Self::Text(pieces) => slot::slots(pieces).collect(),
         }
     }
@@ -68,15 +81,28 @@ impl BodyTemplate {
             Self::Json(template) if template.is_absent(values) => return Ok(None),
             Self::Json(template) => template.render(values, &mut body)?,
             Self::Form(pairs) => {
-                let mut form = url::form_urlencoded::Serializer::new(String::new());
-                let mut size = 0;
+                let mut form = FormWriter::new();
+                let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
                 for (name, pieces) in pairs.iter().filter(|(_, pieces)| !values.leaves_out(pieces)) {
-                    let value = text(values, pieces)?;
-                    size += value.len();
-                    if size > bosun_core::ceiling::RENDERED_BYTES {
-                        return Err(RenderError::TooLarge(bosun_core::ceiling::RENDERED_BYTES));
+                    if let [Piece::Styled(slot, style)] = pieces.as_slice()
+                        && style.makes_pairs()
+                        && let Some(value) = values.structure(slot)
+                    {
+                        for (field, value) in style.pairs(slot, name, value)? {
+                            super::free_name(slot, &field, name, &names)?;
+                            form.append(&field, &value)?;
+                        }
+                    } else {
+                        form.append(name, &text(values, pieces)?)?;
                     }
-                    form.append_pair(name, &value);
+                }
+                body = form.finish();
+            }
+            Self::FormOf(slot, style) => {
+                let Some(value) = values.structure(slot) else { return Ok(None) };
+                let mut form = FormWriter::new();
+                for (field, value) in style::fields(slot, value, *style == Some(SlotStyle::DeepObject))? {
+                    form.append(&field, &value)?;
                 }
                 body = form.finish();
             }
@@ -84,6 +110,31 @@ impl BodyTemplate {
             Self::Text(pieces) => body = text(values, pieces)?,
         }
         Ok(Some(body))
+    }
+}
+
+/// A form of bounded size.
+struct FormWriter {
+    form: url::form_urlencoded::Serializer<'static, String>,
+    size: usize,
+}
+
+impl FormWriter {
+    fn new() -> Self {
+        Self { form: url::form_urlencoded::Serializer::new(String::new()), size: 0 }
+    }
+
+    fn append(&mut self, name: &str, value: &str) -> Result<(), RenderError> {
+        self.size += name.len() + value.len();
+        if self.size > bosun_core::ceiling::RENDERED_BYTES {
+            return Err(RenderError::TooLarge(bosun_core::ceiling::RENDERED_BYTES));
+        }
+        self.form.append_pair(name, value);
+        Ok(())
+    }
+
+    fn finish(mut self) -> String {
+        self.form.finish()
     }
 }
 
@@ -104,9 +155,12 @@ fn form(text: &str) -> Result<Vec<(String, Vec<Piece>)>, String> {
             return Err("has a slot in the name of a field; slots are values".to_owned());
         }
         let pieces = slot::pieces(value).map_err(|error| format!("is not a template: {error} of `{name}`"))?;
+        if let Some(slot) = slot::misplaced_style(&pieces).filter(|_| pieces.len() > 1) {
+            return Err(format!("gives {} a style that must be all of a value", slot.called()));
+        }
         let decode = |piece| match piece {
             Piece::Text(text) => Piece::Text(decoded(&text).into_owned()),
-            slot @ Piece::Slot(_) => slot,
+            slot @ (Piece::Slot(_) | Piece::Styled(..)) => slot,
         };
         Ok((decoded(name).into_owned(), pieces.into_iter().map(decode).collect()))
     };

@@ -27,7 +27,7 @@ const OF_CONNECTION: &[&str] = &[
     "http2-settings",
     "accept-encoding",
 ];
-/// Headers that say who asks, for whom, and in which format: no argument of a model is part of them.
+/// Headers that identify the caller, its origin or the format: no argument of a model becomes part of them.
 const NOT_FROM_ARGUMENTS: &[&str] = &[
     "authorization",
     "proxy-authorization",
@@ -74,6 +74,9 @@ impl HeaderTemplate {
                         "header `{shown}` has a slot, and it must not depend on arguments; use `valueFrom`"
                     ));
                 }
+                if let Some(slot) = slot::misplaced_style(&pieces) {
+                    return Err(format!("header `{shown}` cannot carry {} in that style", slot.called()));
+                }
                 if text.contains(|letter: char| letter.is_control() && letter != '\t') {
                     return Err(format!("the value of header `{shown}` has a control character"));
                 }
@@ -98,9 +101,7 @@ pub(super) fn render(pieces: &[Piece], values: SlotValues<'_>) -> Result<Option<
     if values.leaves_out(pieces) {
         return Ok(None);
     }
-    for slot in slot::slots(pieces) {
-        values.scalar(slot)?;
-    }
+    values.only_scalars(pieces)?;
     let mut text = String::new();
     values.render(pieces, &mut text, |slot, value, into| {
         if value.contains(char::is_control) {

@@ -39,12 +39,14 @@ pub(super) enum BadJson {
     Json(#[from] json::JsonError),
     #[error("has a slot in the name of a member; slots are values")]
     SlotInKey,
+    #[error("gives {0} a style, and JSON has lists and objects of its own")]
+    Styled(String),
     #[error("has the character U+007F, which no template may have")]
     Reserved,
 }
 
-/// Stands for the bytes of a slot while the text is parsed, so that faults keep their places. JSON allows it within a
-/// string.
+/// Placeholder for the bytes of a slot while the text is parsed, so that faults keep their places. JSON allows it within
+/// a string.
 const MARK: char = '\u{7f}';
 
 impl JsonTemplate {
@@ -53,6 +55,9 @@ impl JsonTemplate {
             return Err(BadJson::Reserved);
         }
         let mut slots = slot::find(text)?;
+        if let Some(styled) = slots.iter().find(|slot| slot.style.is_some()) {
+            return Err(BadJson::Styled(styled.slot.called()));
+        }
         let (marked, wholes) = mark(text, &slots);
         let limits = JsonLimits { bytes: ceiling::RESOURCE_BYTES, ..JsonLimits::BODY };
         let value = json::parse(&marked, limits)?;
@@ -82,7 +87,7 @@ impl JsonTemplate {
     fn of_text(mut text: &str, slots: &mut impl Iterator<Item = (FoundSlot, bool)>) -> Self {
         let mut pieces = Vec::new();
         while let Some(start) = text.find(MARK) {
-            let Some((FoundSlot { slot, at }, is_whole)) = slots.next() else { break };
+            let Some((FoundSlot { slot, at, .. }, is_whole)) = slots.next() else { break };
             if is_whole {
                 return Self::Whole(slot);
             }

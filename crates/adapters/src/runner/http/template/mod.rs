@@ -8,6 +8,7 @@ mod body;
 mod header;
 mod json;
 mod slot;
+mod style;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -51,6 +52,10 @@ pub(crate) enum RenderError {
     Missing(String),
     #[error("{0} must be a text, a number or a boolean: it becomes part of the address or of a header")]
     NotScalar(String),
+    #[error("{0} must be an object: its members are the fields of the request")]
+    NotObject(String),
+    #[error("{0} must not have a member `{1}`: the request has a parameter of that name")]
+    NameTaken(String, String),
     #[error("{0} must not be empty: it is a part of the path")]
     Empty(String),
     #[error("{0} must not have `.` or `..` between slashes: it would lead to another path")]
@@ -182,6 +187,14 @@ fn body(request: &HttpRequest) -> Result<Option<BodyTemplate>, String> {
         Some(_) => return Err("the body needs a `Content-Type` that is written in the manifest".to_owned()),
     };
     BodyTemplate::parse(text, content_type).map(Some).map_err(|problem| format!("the body {problem}"))
+}
+
+/// Refuses a member of an argument that would be a second parameter of a name that the template has.
+fn free_name(slot: &Slot, name: &str, own: &str, names: &[&str]) -> Result<(), RenderError> {
+    if name != own && names.contains(&name) {
+        return Err(RenderError::NameTaken(slot.called(), name.chars().take(80).collect()));
+    }
+    Ok(())
 }
 
 /// What is wrong with a slot that nothing fills.

@@ -11,7 +11,7 @@ use bosun_core::{
 };
 use serde_json::Value;
 
-use super::RenderError;
+use super::{RenderError, style::SlotStyle};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
@@ -32,6 +32,8 @@ pub(super) enum Slot {
 pub(super) enum Piece {
     Text(String),
     Slot(Slot),
+    /// A slot for a list or an object.
+    Styled(Slot, SlotStyle),
 }
 
 impl Slot {
@@ -53,6 +55,14 @@ impl Slot {
         }
     }
 
+    /// The name of its value.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Argument(path) => path.last().map_or(INPUT, String::as_str),
+            Self::Parameter(name) => name,
+        }
+    }
+
     /// How messages call its value.
     pub(super) fn called(&self) -> String {
         match self {
@@ -63,9 +73,15 @@ impl Slot {
     }
 }
 
+/// Whether this is the name of a body parameter.
+pub(super) fn is_parameter(name: &str) -> bool {
+    matches!(Slot::parse(&format!(".{name}")), Some(Slot::Parameter(_)))
+}
+
 /// A slot in a text, with its place.
 pub(super) struct FoundSlot {
     pub(super) slot: Slot,
+    pub(super) style: Option<SlotStyle>,
     /// The bytes of the text that it takes, braces included.
     pub(super) at: std::ops::Range<usize>,
 }
@@ -79,12 +95,14 @@ pub(super) fn find(text: &str) -> Result<Vec<FoundSlot>, BadTemplate> {
         let Some(length) = inside.find(CLOSE) else {
             return Err(BadTemplate::at(text, start, TemplateProblem::Unclosed));
         };
-        let Some(slot) = Slot::parse(&inside[..length]) else {
+        let (name, style) = SlotStyle::split(inside[..length].trim());
+        let is_styled = |slot: &Slot| style.is_none() || matches!(slot, Slot::Argument(_));
+        let Some(slot) = Slot::parse(name).filter(is_styled) else {
             let shown = inside[..length].chars().take(40).collect();
             return Err(BadTemplate::at(text, start, TemplateProblem::NotAName(shown)));
         };
         end = start + OPEN.len() + length + CLOSE.len();
-        found.push(FoundSlot { slot, at: start..end });
+        found.push(FoundSlot { slot, style, at: start..end });
     }
     Ok(found)
 }
@@ -93,9 +111,9 @@ pub(super) fn find(text: &str) -> Result<Vec<FoundSlot>, BadTemplate> {
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, BadTemplate> {
     let mut pieces = Vec::new();
     let mut end = 0;
-    for FoundSlot { slot, at } in find(text)? {
+    for FoundSlot { slot, style, at } in find(text)? {
         push_text(&mut pieces, &text[end..at.start]);
-        pieces.push(Piece::Slot(slot));
+        pieces.push(style.map_or_else(|| Piece::Slot(slot.clone()), |style| Piece::Styled(slot.clone(), style)));
         end = at.end;
     }
     push_text(&mut pieces, &text[end..]);
@@ -111,7 +129,15 @@ pub(super) fn push_text(pieces: &mut Vec<Piece>, text: &str) {
 pub(super) fn slots(pieces: &[Piece]) -> impl Iterator<Item = &Slot> {
     pieces.iter().filter_map(|piece| match piece {
         Piece::Text(_) => None,
-        Piece::Slot(slot) => Some(slot),
+        Piece::Slot(slot) | Piece::Styled(slot, _) => Some(slot),
+    })
+}
+
+/// The first style of a text that is not a text of its own, or not all of it.
+pub(super) fn misplaced_style(pieces: &[Piece]) -> Option<&Slot> {
+    pieces.iter().find_map(|piece| match piece {
+        Piece::Styled(slot, style) if !style.is_text() => Some(slot),
+        _ => None,
     })
 }
 
@@ -152,6 +178,16 @@ impl<'a> SlotValues<'a> {
         }
     }
 
+    /// The argument of a styled slot; `None` if it is absent or has nothing in it.
+    pub(super) fn structure(self, slot: &Slot) -> Option<&'a Value> {
+        match self.get(slot)? {
+            SlotValue::Argument(Value::Null) | SlotValue::Parameter(_) => None,
+            SlotValue::Argument(Value::Array(items)) if items.is_empty() => None,
+            SlotValue::Argument(Value::Object(members)) if members.is_empty() => None,
+            SlotValue::Argument(value) => Some(value),
+        }
+    }
+
     /// As [`SlotValues::text`], for a place that has no room for objects and lists.
     pub(super) fn scalar(self, slot: &Slot) -> Result<Option<Cow<'a, str>>, RenderError> {
         match self.get(slot) {
@@ -160,11 +196,26 @@ impl<'a> SlotValues<'a> {
         }
     }
 
+    /// Refuses objects and lists in slots that have no style for them.
+    pub(super) fn only_scalars(self, pieces: &[Piece]) -> Result<(), RenderError> {
+        for piece in pieces {
+            if let Piece::Slot(slot) = piece {
+                self.scalar(slot)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a part of the request is left out: it has slots, and none of them has a value. A part with only some
     /// of its values is an error where it is rendered.
     pub(super) fn leaves_out(self, pieces: &[Piece]) -> bool {
-        let mut slots = slots(pieces).peekable();
-        slots.peek().is_some() && slots.all(|slot| self.text(slot).is_none())
+        let is_absent = |piece: &Piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Slot(slot) => Some(self.text(slot).is_none()),
+            Piece::Styled(slot, _) => Some(self.structure(slot).is_none()),
+        };
+        let mut slots = pieces.iter().filter_map(is_absent).peekable();
+        slots.peek().is_some() && slots.all(|is_absent| is_absent)
     }
 
     /// Appends text and values, each value written by `encode`.
@@ -180,6 +231,10 @@ impl<'a> SlotValues<'a> {
                 Piece::Slot(slot) => {
                     let value = self.text(slot).ok_or_else(|| RenderError::Missing(slot.called()))?;
                     encode(slot, &value, into)?;
+                }
+                Piece::Styled(slot, style) => {
+                    let value = self.structure(slot).ok_or_else(|| RenderError::Missing(slot.called()))?;
+                    style.render(slot, value, into, &mut encode)?;
                 }
             }
             within_limit(into)?;

@@ -2,7 +2,8 @@
 //!
 //! Scheme, host and port are fixed: a slot there is a fault. A path is a list of segments and a query a list of pairs,
 //! and a value is encoded within its segment or pair, so that no value adds another one. A pair whose values are all
-//! absent is left out; a pair whose only slot is a list is repeated for each item, as OpenAPI does by default.
+//! absent is left out; a pair whose only slot is a list is repeated for each item, as OpenAPI does by default, unless
+//! the slot names another [`SlotStyle`]. `{{.name}}` is a parameter of the manifest, such as a key.
 
 use std::fmt::Write as _;
 
@@ -13,9 +14,10 @@ use url::Url;
 use super::{
     RenderError,
     slot::{self, Piece, Slot, SlotValue, SlotValues},
+    style::SlotStyle,
 };
 
-/// The longest address that is sent; servers take 8 KiB or a little more.
+/// The longest address that is sent; servers accept 8 KiB or a little more.
 const LONGEST: usize = 32 * 1024;
 
 #[derive(Clone, Debug)]
@@ -51,7 +53,7 @@ impl UrlTemplate {
             return Err("has a slot in its host or port, which are fixed; slots belong in the path or the query".into());
         }
         if authority.contains('@') {
-            return Err("must not hold a user or a password; use `headers`".into());
+            return Err("must not contain a user or a password; use `headers`".into());
         }
         let origin = Url::parse(&format!("{scheme}{authority}/")).map_err(|error| format!("is not a URL: {error}"))?;
         let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
@@ -94,6 +96,13 @@ impl UrlTemplate {
             if values.leaves_out(pieces) {
                 continue;
             }
+            if let [Piece::Styled(slot, style)] = pieces.as_slice()
+                && style.makes_pairs()
+                && let Some(value) = values.structure(slot)
+            {
+                self.push_pairs(slot, *style, name, value, &mut text, &mut separator)?;
+                continue;
+            }
             for item in items(values, pieces) {
                 push_pair(&mut text, &mut separator, name);
                 text.push('=');
@@ -110,6 +119,35 @@ impl UrlTemplate {
         }
         within_limit(&text)?;
         Ok(text)
+    }
+
+    /// The pairs of a list or an object.
+    fn push_pairs(
+        &self,
+        slot: &Slot,
+        style: SlotStyle,
+        name: &str,
+        value: &Value,
+        text: &mut String,
+        separator: &mut char,
+    ) -> Result<(), RenderError> {
+        let decoded = |name: &str| {
+            let pair = url::form_urlencoded::parse(name.as_bytes()).next();
+            pair.map(|(name, _)| name.into_owned()).unwrap_or_default()
+        };
+        let names: Vec<String> = self.query.iter().map(|pair| decoded(&pair.name)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let own = decoded(name);
+        for (field, value) in style.pairs(slot, &own, value)? {
+            super::free_name(slot, &field, &own, &names)?;
+            let mut encoded = String::new();
+            percent_encode(&field, true, &mut encoded);
+            push_pair(text, separator, &encoded);
+            text.push('=');
+            percent_encode(&value, true, text);
+            within_limit(text)?;
+        }
+        Ok(())
     }
 }
 
@@ -135,9 +173,7 @@ fn render(
     text: &mut String,
     encode: fn(&Slot, &str, &mut String) -> Result<(), RenderError>,
 ) -> Result<(), RenderError> {
-    for slot in slot::slots(pieces) {
-        values.scalar(slot)?;
-    }
+    values.only_scalars(pieces)?;
     values.render(pieces, text, encode)?;
     within_limit(text)
 }
@@ -155,7 +191,7 @@ fn encode_in_path(slot: &Slot, value: &str, into: &mut String) -> Result<(), Ren
     Ok(())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "an encoder, beside one that can fail")]
+#[expect(clippy::unnecessary_wraps, reason = "the signature of an encoder, of which another can fail")]
 fn encode_in_query(_: &Slot, value: &str, into: &mut String) -> Result<(), RenderError> {
     percent_encode(value, true, into);
     Ok(())
@@ -182,7 +218,11 @@ fn segment(text: &str) -> Result<Vec<Piece>, UrlFault> {
     if is_dots(text) {
         return Err(format!("has the segment `{text}`; write the path that is meant"));
     }
-    pieces(text)
+    let pieces = pieces(text)?;
+    match slot::misplaced_style(&pieces) {
+        Some(slot) => Err(format!("gives {} a style that a path does not have", slot.called())),
+        None => Ok(pieces),
+    }
 }
 
 fn pair(text: &str) -> Result<QueryPair, UrlFault> {
@@ -190,28 +230,49 @@ fn pair(text: &str) -> Result<QueryPair, UrlFault> {
     if name.contains(['{', '}']) {
         return Err(format!("has a slot in the name of a query parameter, `{}`; slots are values", clip(name, 80)));
     }
-    Ok(QueryPair { name: written(name), value: value.map(pieces).transpose()? })
+    let value = value.map(pieces).transpose()?;
+    if let Some(pieces) = value.as_ref().filter(|pieces| pieces.len() > 1)
+        && let Some(slot) = slot::misplaced_style(pieces)
+    {
+        return Err(format!("gives {} a style that must be all of a value", slot.called()));
+    }
+    Ok(QueryPair { name: written(name), value })
 }
 
-/// A text with slots of the form `{name}`.
+/// A text with slots of the form `{name}`, `{name:style}` and `{{.parameter}}`.
 fn pieces(text: &str) -> Result<Vec<Piece>, UrlFault> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(['{', '}']) {
+        if let Some((inside, after)) = rest[start..].strip_prefix("{{").and_then(|inside| inside.split_once("}}")) {
+            let name = inside.trim().strip_prefix('.').filter(|name| slot::is_parameter(name));
+            let Some(name) = name else {
+                return Err(format!(
+                    "has `{{{{{}}}}}`; a parameter of `bodyParameters` is `{{{{.name}}}}`, and an argument is `{{name}}`",
+                    clip(inside, 80)
+                ));
+            };
+            slot::push_text(&mut pieces, &written(&rest[..start]));
+            pieces.push(Piece::Slot(Slot::Parameter(name.to_owned())));
+            rest = after;
+            continue;
+        }
         let found = rest[start..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
         let Some((name, after)) = found.filter(|(name, _)| !name.is_empty() && !name.contains('{')) else {
             let problem = if rest[start..].starts_with('}') { "`}` without `{`" } else { "`{` without a name and `}`" };
             return Err(format!("has {problem}; a slot is `{{name}}`, and another brace is `%7B` or `%7D`"));
         };
         slot::push_text(&mut pieces, &written(&rest[..start]));
-        pieces.push(Piece::Slot(Slot::Argument(vec![name.to_owned()])));
+        let (name, style) = SlotStyle::split(name);
+        let slot = Slot::Argument(vec![name.to_owned()]);
+        pieces.push(style.map_or_else(|| Piece::Slot(slot.clone()), |style| Piece::Styled(slot.clone(), style)));
         rest = after;
     }
     slot::push_text(&mut pieces, &written(rest));
     Ok(pieces)
 }
 
-/// Text of the author, as it may stand in a URL: what is encoded already stays so.
+/// Text of the author in a form that is valid in a URL; what is already percent-encoded is kept.
 fn written(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -14,10 +14,16 @@ use std::{
 
 use bosun_core::audit::AuditRecord;
 
-use crate::ownership;
+use crate::{ownership, store::sqlite::open::DATABASE};
 
 /// The spool's name in the directory of a store.
 pub const ACTS_FILE: &str = "audit.acts";
+
+/// Whether there is a store in `dir`, whose server records what is spooled.
+#[must_use]
+pub fn has_store(dir: &Path) -> bool {
+    dir.join(DATABASE).is_file()
+}
 
 /// Appends a record to the spool.
 ///

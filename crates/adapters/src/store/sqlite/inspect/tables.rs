@@ -5,7 +5,7 @@
 //! be read and has no gap; whether it was tampered with is checked by `bosun audit verify`.
 
 use bosun_core::{
-    Namespace, QueryName,
+    Head, Namespace, QueryName,
     audit::AuditRecord,
     conversation::History,
     usage::{Histogram, QueryTally},
@@ -29,6 +29,7 @@ pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
     ("audit_blocks", Some(check_blocks)),
     ("audit_chains", Some(check_chains)),
     ("blobs", Some(check_references)),
+    ("claimable", Some(check_claimable)),
     ("conversations", Some(check_conversations)),
     ("documents", None),
     ("exchanges", Some(check_exchanges)),
@@ -99,6 +100,36 @@ fn is_name<T: std::str::FromStr>(text: &str, what: &str) -> Option<String> {
 
 fn get<T: FromSql>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
     row.get(index)
+}
+
+/// Compares the open calls of each waiting query with its head, in both directions.
+fn check_claimable(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut listed = snapshot.prepare("SELECT call, namespace, tool FROM claimable WHERE query = ?1 ORDER BY call")?;
+    let mut queries = snapshot.prepare(
+        "SELECT id, namespace || '/' || name, head FROM queries \
+         WHERE status = 'waiting' OR id IN (SELECT query FROM claimable)",
+    )?;
+    let mut rows = queries.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, query): (i64, String) = (row.get(0)?, row.get(1)?);
+        // A head that cannot be read is reported with its query.
+        let Ok(head) = serde_json::from_str::<Head>(row.get_ref(2)?.as_str()?) else { continue };
+        let found: Vec<(String, String, String)> =
+            listed.query_map([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect::<Result<_, _>>()?;
+        let open =
+            head.claimable().map(|(call, _)| (call.id.to_string(), head.namespace.to_string(), call.tool.to_string()));
+        let mut open: Vec<_> = open.collect();
+        open.sort();
+        if found != open {
+            inspection.report("claimable", query, "its open calls do not match its head");
+        }
+    }
+    let sql = "SELECT count(*) FROM claimable WHERE query NOT IN (SELECT id FROM queries)";
+    let stray: u64 = snapshot.query_row(sql, [], |row| row.get(0))?;
+    if stray > 0 {
+        inspection.report("claimable", stray, "open calls that belong to no query");
+    }
+    Ok(())
 }
 
 fn check_writer(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {

@@ -34,6 +34,9 @@ const DAMAGES: &[(&str, &str)] = &[
     ("requests", "UPDATE requests SET uid = zeroblob(16)"),
     ("requests", "UPDATE requests SET fingerprint = x'00'"),
     ("blobs", "INSERT INTO blobs (hash, query) VALUES (zeroblob(32), 999)"),
+    ("claimable", "UPDATE claimable SET tool = 'another'"),
+    ("claimable", "DELETE FROM claimable"),
+    ("claimable", "INSERT INTO claimable VALUES (99, 'call_x', 'default', 'tool')"),
     ("audit", "UPDATE audit SET body = '{}' WHERE key = (SELECT min(key) FROM audit)"),
     ("audit", "DELETE FROM audit WHERE key = (SELECT min(key) + 3 FROM audit)"),
     ("audit", "INSERT INTO audit SELECT 99 << 40 | 1, body, mac FROM audit LIMIT 1"),
@@ -54,6 +57,12 @@ const DAMAGES: &[(&str, &str)] = &[
     ("resources", "UPDATE resources SET kind = 'Dream'"),
 ];
 
+/// A document that matches its hash.
+fn served_document() -> StoredDocument {
+    let body = History::default().to_document().unwrap();
+    StoredDocument { hash: ContentHash::of(body.as_bytes()), body: body.into() }
+}
+
 /// A store with rows in each of its tables.
 async fn full(directory: &TestDirectory) {
     let store = Sqlite::open(directory.path()).unwrap();
@@ -64,9 +73,7 @@ async fn full(directory: &TestDirectory) {
         fingerprint: ContentHash::of(b"asked"),
     };
     let joins = Some(ConversationPart::Joins(Joining { key: key.clone(), alone: false, after: None, history: None }));
-    // A document that matches its hash.
-    let body = History::default().to_document().unwrap();
-    let document = StoredDocument { hash: ContentHash::of(body.as_bytes()), body: body.into() };
+    let document = served_document();
     let spec = Spec { toolset: document.hash, ..scribe::spec() };
     let created = scribe.create_as(spec);
     let created = Append { toolset: Some(document), request: Some(request), conversation: joins, ..created };
@@ -89,6 +96,14 @@ async fn full(directory: &TestDirectory) {
         messages: vec![Message::User("hello".into())].into(),
     }));
     scribe.send(&store, append);
+    let mut served = Scribe::new("default", "served", 2);
+    let document = served_document();
+    let created = served.create_as(Spec { toolset: document.hash, ..scribe::spec() });
+    served.send(&store, Append { toolset: Some(document), ..created });
+    served.append(&store, machine::advance(served.head()));
+    let worker = machine::CallWay::Worker { timeout: Duration::from_secs(600), repeatable: true };
+    let events = served.reply(vec![worker]);
+    served.append(&store, events);
     let act = |at| AuditRecord::of_act(Timestamp(at), Action::KeysReloaded, None, None);
     let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();

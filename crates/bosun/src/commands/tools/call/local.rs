@@ -1,33 +1,55 @@
-//! A call in this process, from the files that a server would read.
+//! A call in this process: a query of the tool, in an engine of its own with a store in memory.
+//!
+//! The engine checks, limits and audits the call as a server does. Of the MCP servers, only those that the tool may
+//! belong to are started, and they end with the call. The audit records of the call are spooled for the store in
+//! `--data`, if there is one: only its server writes to the audit log.
 
 use std::{
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context as _, anyhow};
 use bosun_adapters::{
     address::Reachable,
-    manifests::{self, Library, Manifests},
+    manifests::{Library, Manifests, McpServerManifest},
     runner::builtin::Builtins,
     secret::Secrets,
+    store::sqlite::audit::spool,
 };
 use bosun_core::{
-    Actor, CallId, Namespace, Outcome, QueryUid, Schema, Tool, content::Content, machine::outcome_code,
-    schema::CheckedArguments,
+    Actor, Binding, CallId, Content, Event, Namespace, Outcome, QueryLimits, audit::AuditRecord, event::CallRoute,
+    query::TargetKind,
 };
 use bosun_engine::{
-    Clock as _, Registry, Results, SystemClock,
-    resource::{Assemble as _, ResourceKind},
-    runner::{InsideCall, Progress, ProgressSink, RunContext, run_alone},
+    Engine, EngineError, EngineSettings, QueryKey, Registry, Submission, SystemClock, Watched,
+    blob::MemoryBlobs,
+    memory::MemoryStore,
+    resource::{Assemble, ResourceKind},
+    store::RecordSearch,
+    tool_server::{ServerPhase, is_tool_of},
 };
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{CallResult, INVALID_ARGUMENTS, LocalOptions, run_by_client, unknown_tool};
-use crate::{app::Unusable, commands::ask::progress_line, commands::report::printable};
+use crate::{
+    app::Unusable,
+    commands::{ask::progress_line, report::printable},
+    mcp::McpServers,
+    process,
+    reload::Sources,
+};
 
 const DEFAULT_MANIFESTS: &str = "./agents";
+/// How often the state of a server that has not answered yet is looked at: only new tools are announced.
+const DISCOVERY_POLLED: Duration = Duration::from_millis(50);
+/// The grace period of a call that was cancelled.
+const GRACE: Duration = Duration::from_secs(2);
+/// More records than one call has.
+const RECORDS: usize = 100;
 
 impl LocalOptions {
     pub(super) async fn call(
@@ -37,106 +59,240 @@ impl LocalOptions {
         arguments: &str,
     ) -> anyhow::Result<CallResult> {
         let namespace = namespace.map_or_else(|| Ok(Namespace::default()), |name| name.parse::<Namespace>())?;
-        let builtins = Arc::new(Builtins::new(Arc::new(SystemClock)));
-        let registry = self.registry(&builtins)?;
-        let tool = registry.tool(&namespace, name).cloned().or_else(|| builtins.tool(name));
-        let Some(tool) = tool else { return Err(not_found(&registry, &namespace, name)) };
-        if let Some(warning) = tool.deprecation_warning() {
-            anstream::eprintln!("warning: {}", printable(&warning));
+        let data = self.data.clone();
+        let caller = Caller::open(self, &namespace, name).await?;
+        let result = caller.call(&namespace, name, arguments).await;
+        if let Err(error) = caller.spool_records(&data, &namespace).await {
+            anstream::eprintln!("warning: the call cannot be recorded in the audit log: {error:#}");
         }
-        if tool.is_external() {
-            return Err(run_by_client(name));
-        }
-        let arguments = match check(&tool, arguments)? {
-            Ok(arguments) => arguments,
-            Err(message) => return Ok(CallResult::Failure { code: INVALID_ARGUMENTS.into(), message }),
-        };
-        let kind = tool.binding.kind();
-        let Some(runner) = registry.runner(kind) else {
-            let message = format!("this version does not run tools of type `{kind}`, which `{name}` is");
-            return Ok(CallResult::Failure { code: outcome_code::NO_RUNNER.into(), message });
-        };
-        let timeout = tool.timeout.unwrap_or(self.tool_timeout).min(self.tool_timeout);
-        let mut context = RunContext::alone(Actor::local(), timeout);
-        if io::stderr().is_terminal() {
-            context = context.reporting_to(Arc::new(ProgressOnTerminal(tool.name.clone())));
-        }
-        let call = InsideCall {
-            namespace,
-            id: call_id()?,
-            tool: Arc::new(tool),
-            arguments: Arc::new(arguments),
-            attempt: 1,
-            results: Results::default(),
-        };
-        let outcome = tokio::select! {
-            outcome = run_alone(&**runner, &call, &context, &SystemClock) => outcome,
-            _ = tokio::signal::ctrl_c() => return Err(anyhow!("the call was interrupted; whether it took effect is not known")),
-        };
-        Ok(outcome.into())
+        caller.close().await;
+        result
     }
 
-    fn registry(&self, builtins: &Arc<Builtins>) -> anyhow::Result<Registry> {
-        let directories = match self.manifests.as_slice() {
+    /// The folders of manifests; none if there are none by default, since builtin tools need no files.
+    fn directories(&self) -> Vec<PathBuf> {
+        match self.manifests.as_slice() {
             [] if Path::new(DEFAULT_MANIFESTS).exists() => vec![PathBuf::from(DEFAULT_MANIFESTS)],
             given => given.to_vec(),
-        };
-        let files = if directories.is_empty() {
-            // The builtin tools need no files.
-            Manifests::default()
-        } else {
-            manifests::load(&directories, builtins)
-                .map_err(|faults| anyhow!("{}", Unusable { faults, directories: &directories }))?
-        };
-        let secrets = Arc::new(Secrets::new(Some(self.secrets.clone()), std::env::vars()));
-        Ok(Library::new(files, secrets, Reachable::default(), Arc::clone(builtins)).assemble(&[]))
+        }
     }
+}
+
+/// An engine for one call.
+struct Caller {
+    engine: Engine,
+    mcp: McpServers,
+    /// The MCP servers that the tool may belong to.
+    servers: Vec<String>,
+}
+
+impl Caller {
+    async fn open(options: LocalOptions, namespace: &Namespace, name: &str) -> anyhow::Result<Self> {
+        let clock = Arc::new(SystemClock);
+        let builtins = Arc::new(Builtins::new(clock.clone()));
+        let directories = options.directories();
+        let mut sources = Sources::new(directories.clone(), options.tools, Arc::clone(&builtins));
+        let (mut manifests, opened) =
+            sources.open().await.map_err(|faults| anyhow!("{}", Unusable { faults, directories: &directories }))?;
+        for finding in opened.findings() {
+            anstream::eprintln!("warning: {}", printable(&finding));
+        }
+        let servers = keep_servers_of(&mut manifests, namespace, name);
+        if servers.is_empty() && find(&manifests, namespace, name).is_none() {
+            manifests.tools.extend(builtins.tool(name).map(|tool| (namespace.clone(), tool)));
+        }
+        let secrets = Arc::new(Secrets::new(Some(options.secrets), std::env::vars()));
+        let library = Library::new(manifests, Arc::clone(&secrets), Reachable::default(), builtins);
+        let (mcp, library) = McpServers::open_for_one_call(&options.data, secrets, library)?;
+        let limits = QueryLimits::default();
+        let query_timeout = limits.query_timeout.max(options.tool_timeout);
+        let limits = QueryLimits { tool_timeout: options.tool_timeout, query_timeout, ..limits };
+        let settings = EngineSettings { limits, ..EngineSettings::default() };
+        let (store, blobs) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlobs::new()));
+        let engine = Engine::start(store, blobs, Arc::new(library) as Arc<dyn Assemble>, clock, settings).await?;
+        Ok(Self { engine, mcp, servers })
+    }
+
+    async fn call(&self, namespace: &Namespace, name: &str, arguments: &str) -> anyhow::Result<CallResult> {
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+        let mut interrupted = std::pin::pin!(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        tokio::select! {
+            discovered = self.discover(namespace, name) => discovered?,
+            () = &mut interrupted => return Err(anyhow!("interrupted before the tool was called")),
+        }
+        let registry = self.engine.registry();
+        match registry.tool(namespace, name) {
+            Some(tool) => {
+                if let Some(warning) = tool.deprecation_warning() {
+                    anstream::eprintln!("warning: {}", printable(&warning));
+                }
+                if tool.is_external() {
+                    return Err(run_by_client(name));
+                }
+            }
+            // Of a tool that a server has not announced, the engine says what the server's state is.
+            None if self.servers.is_empty() => return Err(not_found(&registry, namespace, name)),
+            None => {}
+        }
+        let submission = Submission::to(TargetKind::Tool, Actor::local(), namespace.clone(), name, arguments);
+        let submitted = match self.engine.submit(submission, None).await {
+            Err(EngineError::InvalidArguments { violations, .. }) => {
+                let messages: Vec<_> = violations.into_iter().map(|violation| violation.message).collect();
+                return Ok(CallResult::Failure { code: INVALID_ARGUMENTS.into(), message: messages.join("; ") });
+            }
+            submitted => submitted?,
+        };
+        let key = (namespace.clone(), submitted.snapshot.head.name.clone());
+        tokio::select! {
+            followed = self.follow(&key) => followed,
+            () = interrupted => {
+                self.engine.cancel(Actor::local(), key, None).await?;
+                Err(anyhow!("the call was cancelled; it may have taken effect already"))
+            }
+        }
+    }
+
+    /// Waits until it is known whether an MCP server has the tool.
+    async fn discover(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
+        if self.servers.is_empty() {
+            return Ok(());
+        }
+        if io::stderr().is_terminal() {
+            anstream::eprintln!("  · connecting to MCP server {}", self.servers.join(", "));
+        }
+        let mut look = tokio::time::interval(DISCOVERY_POLLED);
+        loop {
+            let registry = self.engine.refresh().await?;
+            let has_answered = |server: &String| {
+                let status = registry.tool_server(namespace, server);
+                status.is_none_or(|status| status.phase != ServerPhase::Discovering)
+            };
+            let is_known = match registry.tool(namespace, name).map(|tool| &tool.binding) {
+                Some(Binding::Mcp { server, .. }) => has_answered(server),
+                _ => self.servers.iter().all(has_answered),
+            };
+            if is_known {
+                return Ok(());
+            }
+            tokio::select! {
+                () = self.mcp.tools_changed() => {}
+                _ = look.tick() => {}
+            }
+        }
+    }
+
+    /// Follows the query to its end.
+    async fn follow(&self, key: &QueryKey) -> anyhow::Result<CallResult> {
+        let shows_progress = io::stderr().is_terminal();
+        let mut watch = self.engine.watch(key, 0).await?;
+        let mut finished = None;
+        let mut failure = None;
+        while let Some(item) = watch.next().await? {
+            match item {
+                Watched::Progress(call) if shows_progress => {
+                    let progress = call.progress;
+                    let line = progress_line(&call.tool, progress.done, progress.total, progress.message.as_deref());
+                    // A terminal that is gone is no reason to stop the tool.
+                    let _ = writeln!(anstream::stderr(), "  · {line}");
+                }
+                Watched::Progress(_) | Watched::Delta { .. } => {}
+                Watched::Entry(entry) => match &entry.event {
+                    Event::CallFinished { call, outcome } => finished = Some((*call, Arc::clone(outcome))),
+                    Event::CallAsked(asked) => match &asked.route {
+                        CallRoute::Refused { code, message, .. } => failure = Some((code.clone(), message.clone())),
+                        CallRoute::Approval { .. } | CallRoute::Parameters { .. } | CallRoute::Outside { .. } => {
+                            self.engine.cancel(Actor::local(), key.clone(), None).await?;
+                            return Err(anyhow!(
+                                "tool `{}` waits for a person: call it on a server, with `--server`, and decide with \
+                                 `bosun approvals`",
+                                printable(&asked.tool)
+                            ));
+                        }
+                        CallRoute::Inside { .. } | CallRoute::Cached { .. } => {}
+                    },
+                    Event::Failed { code, message } => failure = Some((code.clone(), message.clone())),
+                    _ => {}
+                },
+            }
+        }
+        match (finished, failure) {
+            (Some((call, outcome)), _) => self.result(key, call, &outcome).await,
+            (None, Some((code, message))) => Ok(CallResult::Failure { code, message }),
+            (None, None) => Err(anyhow!("the call ended without an outcome")),
+        }
+    }
+
+    async fn result(&self, key: &QueryKey, call: CallId, outcome: &Outcome) -> anyhow::Result<CallResult> {
+        Ok(CallResult::Success(match outcome {
+            Outcome::Failure { code, message, .. } => {
+                return Ok(CallResult::Failure { code: code.clone(), message: message.clone() });
+            }
+            Outcome::Success { content: Content::Inline(value) } => value.clone(),
+            // As a model reads them, with a mark for each image.
+            Outcome::Success { content: Content::Blocks(blocks) } => blocks.text().into(),
+            Outcome::Success { content: Content::Large(large) } => {
+                let content = self.engine.result(key, call).await?;
+                let bytes = content.read(0..content.size).await?;
+                let text = String::from_utf8(bytes.to_vec()).context("the result is not UTF-8")?;
+                if large.media_type.is_json() { serde_json::from_str(&text)? } else { Value::String(text) }
+            }
+        }))
+    }
+
+    /// Spools the audit records of the call for the server of the store in `data`, if there is a store.
+    async fn spool_records(&self, data: &Path, namespace: &Namespace) -> anyhow::Result<()> {
+        if !spool::has_store(data) {
+            return Ok(());
+        }
+        let search = RecordSearch { limit: RECORDS, ..RecordSearch::default() };
+        let mut found = self.engine.audit(namespace, &search).await?.records;
+        found.sort_by_key(|numbered| numbered.seq);
+        let user = process::user_id();
+        for record in found.into_iter().map(|numbered| numbered.record) {
+            let actor = record.actor.is_some().then(|| user.clone().map(Into::into)).flatten();
+            spool::append(data, &AuditRecord { actor, ..record })?;
+        }
+        Ok(())
+    }
+
+    async fn close(self) {
+        // Nothing in memory can fail to be committed.
+        let _ = self.engine.shut_down(GRACE).await;
+        self.mcp.shutdown().await;
+    }
+}
+
+/// A tool that the files declare, by its name or its `lc_name`.
+fn find<'a>(manifests: &'a Manifests, namespace: &Namespace, name: &str) -> Option<&'a Binding> {
+    let of_namespace = || manifests.tools.iter().filter(|(owner, _)| owner == namespace).map(|(_, tool)| tool);
+    let named = of_namespace().find(|tool| tool.name == name);
+    let tool = named.or_else(|| of_namespace().find(|tool| tool.lc_name.as_deref() == Some(name)));
+    tool.map(|tool| &tool.binding)
+}
+
+/// Removes all MCP servers but those that the tool may belong to, and returns the names of the others.
+fn keep_servers_of(manifests: &mut Manifests, namespace: &Namespace, name: &str) -> Vec<String> {
+    let declared = find(manifests, namespace, name).cloned();
+    let may_have_it = |server: &McpServerManifest| {
+        server.namespace == *namespace
+            && match &declared {
+                Some(Binding::Mcp { server: of_tool, .. }) => *of_tool == server.name,
+                Some(_) => false,
+                None => is_tool_of(&server.name, name),
+            }
+    };
+    manifests.mcp_servers.retain(may_have_it);
+    manifests.mcp_servers.iter().map(|server| server.name.clone()).collect()
 }
 
 fn not_found(registry: &Registry, namespace: &Namespace, name: &str) -> anyhow::Error {
     let tools = registry.resources(ResourceKind::Tool, namespace);
     let known = tools.iter().map(|tool| tool.manifest.key.name.as_str());
     unknown_tool(name, &format!("in namespace `{namespace}` of these files"), known)
-}
-
-/// The arguments as the tool gets them; the inner error says why it does not.
-fn check(tool: &Tool, arguments: &str) -> anyhow::Result<Result<Value, String>> {
-    let schema = Schema::compile(&tool.checked_parameters())
-        .map_err(|error| anyhow!("the parameters of `{}` are not a schema: {error}", tool.name))?;
-    let checked = schema.check_arguments(arguments).map_err(|violations| {
-        violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; ")
-    });
-    Ok(checked.map(CheckedArguments::into_value))
-}
-
-/// An idempotency key of its own for each call.
-fn call_id() -> anyhow::Result<CallId> {
-    let mut random = [0; 10];
-    getrandom::fill(&mut random).context("the operating system has no randomness for a new call")?;
-    let millis = u64::try_from(SystemClock.now().0).unwrap_or_default();
-    Ok(CallId::derive(QueryUid::new(millis, random), 1, 0))
-}
-
-impl From<Outcome> for CallResult {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Success { content: Content::Inline(value) } => Self::Success(value),
-            // As a model reads them, with a mark for each image.
-            Outcome::Success { content: Content::Blocks(blocks) } => Self::Success(blocks.text().into()),
-            // A runner never gives a blob: only the engine makes them.
-            Outcome::Success { content: Content::Large(large) } => Self::Success(large.head.into()),
-            Outcome::Failure { code, message, .. } => Self::Failure { code, message },
-        }
-    }
-}
-
-/// Shows the progress of the tool of this name.
-struct ProgressOnTerminal(String);
-
-impl ProgressSink for ProgressOnTerminal {
-    fn report(&self, Progress { done, total, message }: Progress) {
-        let line = progress_line(&self.0, done, total, message.as_deref());
-        // A terminal that is gone is no reason to stop the tool.
-        let _ = writeln!(anstream::stderr(), "  · {line}");
-    }
 }

@@ -1,8 +1,8 @@
 //! `bosun tools call`: runs one tool by hand.
 //!
-//! Without `--server` the tool runs in this process, from the files that a server would read. With it the call is a
-//! query of the tool: journaled, limited and audited like every other. The result goes to standard output, everything
-//! else to standard error.
+//! Either way the call is a query of the tool, checked, limited and audited like every other: without `--server` in this
+//! process, from the files that a server would read, and with it on the server. The result goes to standard output,
+//! everything else to standard error.
 
 mod local;
 mod remote;
@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use bosun_client::Key;
 use bosun_core::{
     json::{self, JsonLimits},
     text,
@@ -22,9 +23,9 @@ use serde_json::{Value, json};
 
 use super::validate::read_stdin;
 use crate::{
-    client::Key,
     commands::{Usage, block_on, report::printable},
     config::duration,
+    reload::collection::ToolSource,
 };
 
 /// Run one tool by hand.
@@ -32,12 +33,15 @@ use crate::{
 #[command(after_help = "Examples:
   bosun tools call calculator '{\"expression\": \"6 * 7\"}'
   bosun tools call weather '{\"city\": \"Paris\"}' --manifests ./agents
+  bosun tools call list-pets --tools tools.yaml
+  bosun tools call files-read-text-file '{\"path\": \"docs/answer.txt\"}'
   bosun tools call weather '{\"city\": \"Paris\"}' --server http://127.0.0.1:8080
   jq -c .arguments call.json | bosun tools call weather - -o json
 
-Without --server the tool runs in this process: its definition is read from --manifests and its secrets from
---secrets, and nothing is recorded. With --server the call is a query of the tool: its journal, limits and audit
-records are the server's.
+Without --server the tool runs in this process: its definition is read from --manifests and --tools and its secrets from
+--secrets. An MCP server that it belongs to is started for the call. The audit log of the store in --data gets its
+records, if there is one. With --server the call is a query on the server, with the server's limits, journal and audit
+log.
 
 The arguments are checked against the tool's parameters before it runs. Exit code 1 means that the call failed; the
 reason is on standard error, or with `-o json` on standard output.")]
@@ -52,10 +56,10 @@ pub(super) struct Call {
     /// Run it on this server
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Key of the server: its secret, both its halves as pk-…:sk-…, or a token
+    /// Key for the server: its secret, both halves as pk-…:sk-…, or a token
     #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
     key: Option<Key>,
-    /// The namespace of the tool; on a server the key's own where absent
+    /// Namespace of the tool; default: `default`, and on a server the key's own
     #[arg(long)]
     namespace: Option<String>,
     /// How to print the outcome
@@ -66,12 +70,18 @@ pub(super) struct Call {
 /// What a run in this process needs.
 #[derive(Debug, clap::Args)]
 struct LocalOptions {
-    /// Directory of agents and tools as YAML; may be given several times. Where absent, ./agents
+    /// Directory of agents, tools and MCP servers as YAML; may be given several times; default: ./agents
     #[arg(long, value_name = "DIR", conflicts_with = "server")]
     manifests: Vec<PathBuf>,
+    /// File, folder or https URL of tools, in any format of `bosun convert`; may be given several times
+    #[arg(long, value_name = "PATH|URL", conflicts_with = "server")]
+    tools: Vec<ToolSource>,
     /// Directory of secrets, as NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR", default_value = "./secrets", conflicts_with = "server")]
     secrets: PathBuf,
+    /// Directory of the store that the call is recorded in, and of pinned definitions
+    #[arg(long, value_name = "DIR", default_value = "./data", conflicts_with = "server")]
+    data: PathBuf,
     /// Time for the call; a tool may have a shorter one
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration, conflicts_with = "server")]
     tool_timeout: Duration,
@@ -109,7 +119,7 @@ impl Call {
     }
 }
 
-/// A query of a tool wraps everything that is no object as `{"input": …}`, which is not meant here.
+/// A query of a tool wraps anything but an object as `{"input": …}`, which is not what a caller means here.
 fn check_object(arguments: &str) -> Result<(), Usage> {
     match json::parse(arguments, JsonLimits::ARGUMENTS) {
         Ok(Value::Object(_)) => Ok(()),
@@ -139,7 +149,7 @@ impl CallResult {
 
 /// On several lines for a reader, on one for a program.
 fn print_json(value: &Value) -> io::Result<()> {
-    // JSON has no control characters, so a terminal may have it as it is.
+    // JSON escapes control characters, so it is safe on a terminal.
     if io::stdout().is_terminal() { writeln!(io::stdout(), "{value:#}") } else { writeln!(io::stdout(), "{value}") }
 }
 

@@ -2,12 +2,14 @@
 
 use std::io::{self, IsTerminal};
 
+use anyhow::Context as _;
+use bosun_client::{Client, ClientError, Following, Key, Refusal, Seen};
 use serde_json::{Value, json};
 
 use super::{CallResult, INVALID_ARGUMENTS, run_by_client, unknown_tool};
-use crate::{
-    client::{Client, ClientError, Following, Key, Refusal, Seen},
-    commands::ask::{Detail, Screen, made_up_name},
+use crate::commands::{
+    ask::{Detail, Screen},
+    server_options::open_client,
 };
 
 /// Runs the tool on the server; Ctrl-C cancels the query.
@@ -18,15 +20,15 @@ pub(super) async fn call(
     tool: &str,
     arguments: &str,
 ) -> anyhow::Result<CallResult> {
-    let client = Client::new(server, namespace, key)?;
-    let name = made_up_name("call");
+    let client = open_client(server, namespace, key)?;
+    let name = Client::new_name("call");
     let body = json!({ "name": name, "input": arguments, "target": { "type": "tool", "name": tool } });
     let following = match Following::create(&client, &name, &body).await {
         Err(ClientError::Refused(refusal)) if refusal.code == "tools_not_found" => {
             let known = client.names("tools").await?;
             return Err(unknown_tool(tool, "on this server", known.iter().map(String::as_str)));
         }
-        // What a call in this process is told as well.
+        // The same failure as that of a call in this process.
         Err(ClientError::Refused(Refusal { code, message, details, .. })) if code == INVALID_ARGUMENTS => {
             let message = if details.is_empty() { message } else { details.join("; ") };
             return Ok(CallResult::Failure { code, message });
@@ -43,7 +45,7 @@ pub(super) async fn call(
 }
 
 async fn follow(mut following: Following<'_>, client: &Client, name: &str, tool: &str) -> anyhow::Result<CallResult> {
-    // Only a person wants to know of more than the result.
+    // Progress is for people.
     let mut screen = io::stderr().is_terminal().then(|| Screen::new(Detail::Calls));
     for warning in following.warnings() {
         anstream::eprintln!("warning: {warning}");
@@ -53,18 +55,21 @@ async fn follow(mut following: Following<'_>, client: &Client, name: &str, tool:
     loop {
         let event = match following.next().await? {
             Seen::Event(event) => event,
-            // It is tried again, and the events that were missed follow.
+            // The client reconnects, and the missed events follow.
             Seen::Lost(_) | Seen::Back => continue,
         };
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        let data: Value = serde_json::from_str(&event.data).context("an event of the server is not JSON")?;
         match event.name.as_str() {
             "tool_call" => {
                 client.cancel(name).await?;
                 return Err(run_by_client(tool));
             }
+            "approval_required" => {
+                anstream::eprintln!("`{tool}` waits for a person: decide with `bosun approvals approve {name}`");
+            }
             "tool_progress" => {
                 if let Some(screen) = &mut screen {
-                    screen.event(&event, &data)?;
+                    screen.show(&event, &data)?;
                 }
             }
             "tool_finished" => finished = data,

@@ -120,7 +120,7 @@ fn a_bad_address_is_a_fault() {
             "has a slot in its host or port, which are fixed; slots belong in the path or the query",
         ),
         ("{scheme}://a.example/", "must begin with http:// or https://"),
-        ("https://u:p@a.example/", "must not hold a user or a password; use `headers`"),
+        ("https://u:p@a.example/", "must not contain a user or a password; use `headers`"),
         ("https://a.example/#{x}", "has a slot after `#`, which is never sent"),
         ("https://a.example/?{x}=1", "has a slot in the name of a query parameter, `{x}`; slots are values"),
         ("https://a.example/../b", "has the segment `..`; write the path that is meant"),
@@ -289,4 +289,121 @@ fn many_slots_and_one_large_argument_make_no_large_request() {
     let form = Some("application/x-www-form-urlencoded");
     check_body(&vec!["a={{.input.a}}"; 10_000].join("&"), form, large.clone(), expect);
     check_body(&"{{.input.a}}".repeat(10_000), Some("text/plain"), large, expect);
+}
+
+#[test]
+fn a_style_says_how_a_list_or_an_object_is_written() {
+    let list = json!({"t": ["a b", 2, "c,d"]});
+    for (style, expect) in [
+        ("multi", "/?t=a%20b&t=2&t=c%2Cd"),
+        ("csv", "/?t=a%20b,2,c%2Cd"),
+        ("ssv", "/?t=a%20b%202%20c%2Cd"),
+        ("tsv", "/?t=a%20b%092%09c%2Cd"),
+        ("pipes", "/?t=a%20b%7C2%7Cc%2Cd"),
+        ("deepObject", "/?t%5B0%5D=a%20b&t%5B1%5D=2&t%5B2%5D=c%2Cd"),
+        ("explode", "/?t=a%20b&t=2&t=c%2Cd"),
+    ] {
+        check_url(&format!("https://a.example/?t={{t:{style}}}"), list.clone(), Ok(expect));
+        check_url(&format!("https://a.example/?t={{t:{style}}}&u=1"), json!({"t": []}), Ok("/?u=1"));
+        check_url(&format!("https://a.example/?t={{t:{style}}}&u=1"), json!({}), Ok("/?u=1"));
+    }
+    let object = json!({"o": {"r": 1, "g": "x&y", "no": null}});
+    for (style, expect) in
+        [("csv", "/?o=r,1,g,x%26y"), ("deepObject", "/?o%5Br%5D=1&o%5Bg%5D=x%26y"), ("explode", "/?r=1&g=x%26y")]
+    {
+        check_url(&format!("https://a.example/?o={{o:{style}}}"), object.clone(), Ok(expect));
+    }
+    for (path, expect) in [
+        ("{t:csv}", "/a%20b,2,c%2Cd"),
+        (".{t:csv}", "/.a%20b,2,c%2Cd"),
+        ("{t:label}", "/.a%20b.2.c%2Cd"),
+        (";t={t:csv}", "/;t=a%20b,2,c%2Cd"),
+        ("{t:matrix}", "/;t=a%20b;t=2;t=c%2Cd"),
+    ] {
+        check_url(&format!("https://a.example/{path}"), list.clone(), Ok(expect));
+    }
+    check_url("https://a.example/{o:explode}", object.clone(), Ok("/r=1,g=x%26y"));
+    check_url("https://a.example/{o:matrix}", object, Ok("/;r=1;g=x%26y"));
+    check_url("https://a.example/?a={b:c}", json!({"b:c": 1}), Ok("/?a=1"));
+}
+
+#[test]
+fn a_style_cannot_add_what_the_template_has_not() {
+    let nested = "argument `t` must be a text, a number or a boolean: it becomes part of the address or of a header";
+    check_url("https://a.example/?t={t:csv}", json!({"t": [[1]]}), Err(nested));
+    check_url("https://a.example/?t={t:explode}", json!({"t": {"a": {"b": 1}}}), Err(nested));
+    check_url(
+        "https://a.example/?key=1&t={t:explode}",
+        json!({"t": {"key": "2"}}),
+        Err("argument `t` must not have a member `key`: the request has a parameter of that name"),
+    );
+    check_url("https://a.example/?key=1&t={t:deepObject}", json!({"t": {"key": 2}}), Ok("/?key=1&t%5Bkey%5D=2"));
+    let dots = "argument `t` must not have `.` or `..` between slashes: it would lead to another path";
+    check_url("https://a.example/v1/{t:csv}", json!({"t": ["."]}), Err(dots));
+    check_url("https://a.example/v1/{t:csv}/a", json!({"t": ["a", "b/../c"]}), Err(dots));
+    let properties = json!({"properties": {"t": {}}});
+    check_fault(
+        &request(Method::Get, "https://a.example/{t:deepObject}"),
+        properties.clone(),
+        "the address gives argument `t` a style that a path does not have",
+    );
+    check_fault(
+        &request(Method::Get, "https://a.example/?a=x{t:multi}"),
+        properties.clone(),
+        "the address gives argument `t` a style that must be all of a value",
+    );
+    check_fault(
+        &with_body(r#"{"a": {{.input.t:csv}}}"#, None),
+        properties,
+        "the body gives argument `t` a style, and JSON has lists and objects of its own",
+    );
+}
+
+#[test]
+fn a_form_takes_lists_and_objects() {
+    let form = Some("application/x-www-form-urlencoded");
+    let body = json!({"body": {"name": "A & B", "tags": ["x", "y"], "meta": {"a": {"b": 1}}, "none": null}});
+    check_body(
+        "{{.input.body:deepObject}}",
+        form,
+        body.clone(),
+        Ok(Some("name=A+%26+B&tags%5B0%5D=x&tags%5B1%5D=y&meta%5Ba%5D%5Bb%5D=1")),
+    );
+    check_body(
+        "{{.input.body}}",
+        form,
+        json!({"body": {"name": "A", "tags": ["x", "y"]}}),
+        Ok(Some("name=A&tags=x&tags=y")),
+    );
+    check_body("{{.input.body}}", form, json!({}), Ok(None));
+    check_body(
+        "{{.input.body}}",
+        form,
+        json!({"body": "x"}),
+        Err("argument `body` must be an object: its members are the fields of the request"),
+    );
+    check_body(
+        "name={{.input.body.name}}&tags={{.input.body.tags:csv}}&m={{.input.body.meta:deepObject}}&p={{.plan}}",
+        form,
+        body,
+        Ok(Some("name=A+%26+B&tags=x%2Cy&m%5Ba%5D%5Bb%5D=1&p=gold+%221%22")),
+    );
+}
+
+#[test]
+fn a_parameter_of_the_manifest_may_be_part_of_the_address() {
+    let mut keyed = request(Method::Get, "https://a.example/bot{{.plan}}/x?key={{.limit}}&q={q}");
+    keyed.body_parameters = ["plan", "limit"].map(|name| header(name, "")).into();
+    let rendered = render(&keyed, &json!({"q": "{{.limit}}"})).unwrap();
+    assert_eq!(rendered.path_and_query, "/botgold%20%221%22/x?key=10&q=%7B%7B.limit%7D%7D");
+    check_fault(
+        &request(Method::Get, "https://a.example/?key={{.absent}}"),
+        json!({}),
+        "`{{.absent}}` is not in `bodyParameters`",
+    );
+    check_fault(
+        &request(Method::Get, "https://a.example/?key={{.input.x}}"),
+        json!({"properties": {"x": {}}}),
+        "the address has `{{.input.x}}`; a parameter of `bodyParameters` is `{{.name}}`, and an argument is `{name}`",
+    );
 }

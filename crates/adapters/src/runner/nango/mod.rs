@@ -1,0 +1,136 @@
+//! Tools of Nango integrations: reads of synced records, and actions.
+//!
+//! The arguments were validated against the tool's schema, and their `input` wrapper is removed here, once. A call uses
+//! the connection of the query's end user; tools that clients define cannot use Nango, since the key and the shared
+//! connections are the operator's.
+
+mod action;
+mod client;
+mod condition;
+mod connection;
+mod error;
+mod live;
+mod query;
+mod records;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use bosun_core::{
+    Binding, Outcome,
+    machine::outcome_code,
+    tool::{Nango, ToolOrigin, routing::ToolRoute, wrapper},
+};
+use bosun_engine::{
+    Clock, Runner,
+    runner::{InsideCall, RunContext, RunReply},
+};
+use serde_json::Value;
+
+use self::{
+    action::ActionRun, client::NangoClient, connection::UserConnections, error::NangoError, query::RecordQuery,
+    records::RecordRead,
+};
+use crate::{outbound::Pool, secret::Secrets};
+
+pub use self::{
+    client::{NangoSettings, SECRET_KEY, SECRET_NAME},
+    live::{LiveFault, check_live},
+};
+
+/// Runs tools with [`Binding::Nango`].
+pub struct NangoRunner {
+    client: NangoClient,
+    connections: UserConnections,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for NangoRunner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NangoRunner").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+impl NangoRunner {
+    #[must_use]
+    pub fn new(settings: NangoSettings, secrets: Arc<Secrets>, pool: Arc<Pool>, clock: Arc<dyn Clock>) -> Self {
+        let client = NangoClient::new(settings, secrets, pool);
+        Self { client, connections: UserConnections::default(), clock }
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &NangoSettings {
+        &self.client.settings
+    }
+
+    async fn start(&self, call: &InsideCall, nango: &Nango, context: &RunContext) -> Result<RunReply, NangoError> {
+        if call.tool.origin != ToolOrigin::Operator {
+            let message =
+                "a tool that a client has defined cannot use the server's Nango; put it in a file of `--tools`";
+            return Err(NangoError::Misconfigured(message.to_owned()));
+        }
+        let input = wrapper::unwrap(&call.tool.parameters, Value::clone(&call.arguments));
+        let (namespace, provider) = (&call.namespace, nango.provider());
+        let time_left = || context.time_left();
+        // Before the first request: a call that cannot be answered costs none.
+        let asked = match nango {
+            Nango::Cache { .. } => Some(self.read_query(call, &input)?),
+            Nango::Action { .. } => None,
+        };
+        let connection = self.connections.find(&self.client, namespace, &context.actor, provider, time_left).await?;
+        let result = match (nango, asked) {
+            (Nango::Action { action, .. }, _) => {
+                let is_idempotent = call.tool.is_safe_to_repeat();
+                self.action(call, provider, action).trigger(&connection, input, is_idempotent, time_left).await
+            }
+            (Nango::Cache { .. }, Some((model, query))) => {
+                let (client, now) = (&self.client, self.clock.now());
+                let read = RecordRead { client, namespace, provider, connection: &connection, model: &model, now };
+                read.run(&query, time_left).await.map(|records| RunReply::Done(Outcome::success(records)))
+            }
+            (Nango::Cache { .. }, None) => Err(NangoError::Misconfigured("the tool has no model".to_owned())),
+        };
+        if let Err(NangoError::NotConnected { .. }) = &result {
+            self.connections.forget(namespace, &context.actor, provider);
+        }
+        result
+    }
+
+    /// The model and the query of a read.
+    fn read_query(&self, call: &InsideCall, input: &Value) -> Result<(String, RecordQuery), NangoError> {
+        let misconfigured =
+            |fault: String| NangoError::Misconfigured(format!("the tool's `cache_model` cannot be used: {fault}"));
+        let route = ToolRoute::of(&call.tool).map_err(|fault| misconfigured(fault.to_string()))?;
+        let route = route.ok_or_else(|| misconfigured("it has none".to_owned()))?;
+        let model = route.model(input).map_err(|fault| NangoError::InvalidArguments(fault.to_string()))?;
+        let routing: Vec<_> = route.placeholders().collect();
+        let query = RecordQuery::read(input, &routing).map_err(|fault| NangoError::InvalidArguments(fault.0))?;
+        Ok((model, query))
+    }
+
+    fn action<'a>(&'a self, call: &'a InsideCall, provider: &'a str, action: &'a str) -> ActionRun<'a> {
+        ActionRun { client: &self.client, namespace: &call.namespace, provider, action, now: self.clock.now() }
+    }
+}
+
+#[async_trait]
+impl Runner for NangoRunner {
+    async fn run(&self, call: &InsideCall, context: &RunContext) -> RunReply {
+        let Binding::Nango(nango) = &call.tool.binding else {
+            let message = format!("tool `{}` is not one of a Nango integration", call.tool.name);
+            return Outcome::failure(outcome_code::TOOL_FAILED, message).into();
+        };
+        match self.start(call, nango, context).await {
+            Ok(reply) => reply,
+            Err(error) => error.into_outcome().into(),
+        }
+    }
+
+    async fn poll(&self, call: &InsideCall, handle: &Value, context: &RunContext) -> RunReply {
+        let Binding::Nango(Nango::Action { provider, action }) = &call.tool.binding else {
+            let message = format!("tool `{}` is not an action", call.tool.name);
+            return Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message).into();
+        };
+        self.action(call, provider, action).poll(handle, || context.time_left()).await
+    }
+}

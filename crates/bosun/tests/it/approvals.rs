@@ -1,0 +1,204 @@
+//! Approvals and missing parameters, against the real process: what waits, who decides, and what survives a kill.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    agent_tools::agent,
+    program::{Server, workspace},
+    support::client::{Answer, Client, http},
+};
+
+async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Answer {
+    client.ask(&method, path, body).await.expect("an answer")
+}
+
+async fn ask(client: &Client, name: &str, agent: &str, input: &str) -> Value {
+    let body = json!({"name": name, "input": input, "target": {"type": "agent", "name": agent}});
+    send(client, Method::POST, "?wait=20s&view=rfc", Some(&body)).await.body
+}
+
+async fn decide(client: &Client, name: &str, decision: &Value) -> Answer {
+    send(client, Method::POST, &format!("/{name}/approval?view=rfc"), Some(decision)).await
+}
+
+/// The manifests of an agent whose tool has this `spec`, and annotations of the agent.
+fn writer(tool: &str, annotations: &str) -> tempfile::TempDir {
+    let others = format!(
+        "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {{name: write}}
+spec: {{type: builtin, builtin: {{name: noop}}, description: Writes{tool}}}
+"
+    );
+    let script = "
+scenes:
+  - when: go
+    turns:
+      - call: [{tool: write, arguments: {message: hello}}]
+      - say: '{{ result.write }}'
+";
+    let directory = agent("[{type: custom, name: write}]", &others, script);
+    let path = directory.path().join("agents.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let named = format!("metadata: {{name: tester, annotations: {{{annotations}}}}}");
+    std::fs::write(&path, text.replace("metadata: {name: tester}", &named)).unwrap();
+    directory
+}
+
+#[tokio::test]
+async fn the_most_specific_policy_decides_whether_a_call_waits() {
+    let destructive = ", annotations: {destructiveHint: true}";
+    for (tool, annotations, options, waits) in [
+        ("", "", &[][..], false),
+        (", annotations: {readOnlyHint: false}", "", &[], false),
+        (", annotations: {destructiveHint: false}", "", &[], false),
+        (destructive, "", &[], true),
+        (destructive, "", &["--confirm", "never"], false),
+        ("", "", &["--confirm", "always"], true),
+        ("", "bosun.dev/confirm: always", &[], true),
+        (destructive, "bosun.dev/confirm: never", &[], false),
+        ("", "bosun.dev/confirm: never", &["--confirm", "always"], false),
+        (", approval: {required: true}", "bosun.dev/confirm: never", &[], true),
+        (", approval: {required: false}, annotations: {destructiveHint: true}", "", &["--confirm", "always"], false),
+    ] {
+        let manifests = writer(tool, annotations);
+        let server = Server::start_in(manifests.path(), options).await;
+        let asked = ask(&Client::of(&server.base), "q", "tester", "go").await;
+        let expected = if waits { "awaiting_approval" } else { "completed" };
+        assert_eq!(asked["state"], expected, "{tool} {annotations} {options:?}: {asked}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_survives_a_kill_and_is_used_once() {
+    let mut server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let asked = ask(&Client::of(&server.base), "q", "postmaster", "Invite Ada").await;
+    let approval = &asked["approvals"][0];
+    assert_eq!(approval["arguments"], json!({"to": "ada@example.com", "subject": "Invitation"}), "{asked}");
+    server.kill_and_restart().await;
+    let client = Client::of(&server.base);
+    let other = json!({"toolCallId": approval["id"], "decision": "approved", "hash": "0".repeat(64)});
+    assert_eq!(decide(&client, "q", &other).await.code(), "arguments_changed");
+    let good = json!({"toolCallId": approval["id"], "decision": "approved", "hash": approval["hash"]});
+    let answer = decide(&client, "q", &good).await;
+    assert_eq!((answer.status, answer.replayed, answer.state()), (200, false, "completed"), "{answer:?}");
+    server.kill_and_restart().await;
+    let client = Client::of(&server.base);
+    let again = decide(&client, "q", &good).await;
+    assert_eq!((again.status, again.replayed), (200, true), "{again:?}");
+    let changed = json!({"toolCallId": approval["id"], "decision": "rejected"});
+    assert_eq!(decide(&client, "q", &changed).await.code(), "already_decided");
+    let history = &again.body["toolExecutionHistory"];
+    assert_eq!(history.as_array().unwrap().len(), 1, "{again:?}");
+    let audit = reqwest::get(format!("{}/v1/audit?query=q", server.base)).await.unwrap().text().await.unwrap();
+    for action in ["approval.required", "approval.approved", "approval.refused"] {
+        assert!(audit.contains(action), "{action}: {audit}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_a_decision_decides_nothing() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let client = Client::of(&server.base);
+    let asked = ask(&client, "q", "postmaster", "Invite Ada").await;
+    let id = &asked["approvals"][0]["id"];
+    for (body, code) in [
+        (json!({}), "invalid_decision"),
+        (json!({"decision": "yes"}), "invalid_decision"),
+        (json!({"decision": "approved", "text": "go on"}), "invalid_decision"),
+        (json!({"decision": "approved", "hash": "abc"}), "invalid_decision"),
+        (json!({"decision": "approved", "arguments": []}), "invalid_decision"),
+        (json!({"decision": "rejected", "arguments": {}}), "invalid_decision"),
+        (json!({"decision": "rejected", "reason": "x".repeat(17_000)}), "invalid_decision"),
+        (json!({"decision": "approved", "toolCallId": "call_1"}), "call_not_found"),
+        (json!({"decision": "approved", "arguments": {"to": 7, "subject": "x"}}), "invalid_tool_arguments"),
+        (json!({"decision": "approved", "arguments": {"to": "eve@example.com"}}), "invalid_tool_arguments"),
+    ] {
+        let refused = decide(&client, "q", &body).await;
+        assert_eq!(refused.code(), code, "{body}: {refused:?}");
+    }
+    let forged = json!({"toolCallId": id, "toolResult": "sent"});
+    let refused = send(&client, Method::POST, "/q/tool-result", Some(&forged)).await;
+    assert_eq!(refused.code(), "call_not_found", "a result is no approval");
+    let open = send(&client, Method::GET, "/q?view=rfc", None).await;
+    assert_eq!(open.state(), "awaiting_approval", "{open:?}");
+    let said = decide(&client, "q", &json!({"text": "yes please"})).await;
+    assert_eq!(said.state(), "completed", "{said:?}");
+    let response = said.body["response"].as_str().unwrap();
+    assert!(response.contains("the user rejected this call: yes please"), "text is never consent: {response}");
+}
+
+#[tokio::test]
+async fn the_inbox_and_arks_form_find_a_call_by_its_id() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let client = Client::of(&server.base);
+    for name in ["first", "second"] {
+        ask(&client, name, "postmaster", "Invite Ada").await;
+    }
+    let http = http();
+    let inbox = async || -> Value {
+        let text = http.get(format!("{}/v1/approvals", server.base)).send().await.unwrap().text().await.unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let open = inbox().await;
+    assert_eq!(open["total"], 2, "{open}");
+    let (query, id) = (open["items"][1]["query"].as_str().unwrap(), open["items"][1]["id"].as_str().unwrap());
+    assert_eq!(query, "first", "the newest query comes first");
+    let task = |id: &str| format!("{}/v1/a2a-tasks/{id}/approval", server.base);
+    let decide = async |id: &str| {
+        let body = json!({"decision": "approved"}).to_string();
+        let answer = http.post(task(id)).header("content-type", "application/json").body(body).send().await.unwrap();
+        (answer.status().as_u16(), serde_json::from_str::<Value>(&answer.text().await.unwrap()).unwrap())
+    };
+    let (status, decided) = decide(id).await;
+    let expected = json!({"name": "first", "namespace": "default", "taskId": id, "decision": "approved"});
+    assert_eq!((status, &decided), (200, &expected));
+    let (status, refused) = decide(id).await;
+    assert_eq!(status, 409, "{refused}");
+    assert_eq!(refused["detail"], format!("A2ATask '{id}' is not awaiting approval"));
+    assert_eq!(decide("nothing").await.0, 404);
+    assert_eq!(inbox().await["total"], 1);
+}
+
+#[tokio::test]
+async fn missing_parameters_are_asked_for_validated_and_given_to_the_model() {
+    let mut server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let asked = ask(&Client::of(&server.base), "q", "postmaster", "Invite someone").await;
+    let request = &asked["parameterRequests"][0];
+    assert_eq!((&asked["status"], &request["tool"]), (&json!("parameters_required"), &json!("send-email")), "{asked}");
+    let parameter = json!({"path": "to", "type": "string", "description": "The recipient", "prompt": "To whom?"});
+    assert_eq!(request["parameters"], json!([parameter]), "{asked}");
+    server.kill_and_restart().await;
+    let client = Client::of(&server.base);
+    let give = async |values: Value| {
+        let body = json!({"toolCallId": request["id"], "toolResult": values});
+        send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&body)).await
+    };
+    for values in [json!({}), json!({"to": 7}), json!({"to": "ada", "bcc": "eve"}), json!("ada")] {
+        let refused = give(values.clone()).await;
+        assert_eq!((refused.status, refused.code()), (422, "invalid_tool_result"), "{values}: {refused:?}");
+    }
+    let answer = give(json!({"to": "ada@example.com"})).await;
+    assert_eq!((answer.status, answer.state()), (200, "awaiting_approval"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_call_without_its_parameters_tells_the_model_which() {
+    let script = "
+scenes:
+  - when: go
+    turns:
+      - call: [{tool: send-email, arguments: {subject: hello}}]
+      - say: done
+";
+    let tool = std::fs::read_to_string(workspace().join("examples/approvals/agents.yaml")).unwrap();
+    let tool = tool.split("---").nth(1).unwrap();
+    let manifests = agent("[{type: custom, name: send-email}]", &format!("---{tool}"), script);
+    let server = Server::start_with(manifests.path()).await;
+    let ended = ask(&Client::of(&server.base), "q", "tester", "go").await;
+    let error = &ended["toolExecutionHistory"][0]["error"];
+    assert_eq!(error["code"], "missing_parameters", "{ended}");
+    assert_eq!(error["message"], "Missing required parameter: to", "{ended}");
+}

@@ -1,0 +1,243 @@
+//! Agent cards: how clients find an agent, and what it can do.
+//!
+//! A card is made from the agent's manifest. The card at `/.well-known/agent-card.json` needs no key, since it is where
+//! a client learns that it needs one; on a server with keys it lists no tools, and the extended card does. Cards have an
+//! `ETag` and `Last-Modified`, and may be cached.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{RawPathParams, State},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::{IntoResponse as _, Response},
+};
+use bosun_core::{ContentHash, Namespace, Timestamp};
+use bosun_engine::{
+    Agent, Registry,
+    resource::{ResourceKind, ResourceOrigin},
+};
+use serde_json::{Value, json};
+
+use super::{
+    AgentPath,
+    error::{A2aError, ErrorKind},
+    negotiate::{self, Generation},
+    operations::AgentRequest,
+    tools::{self, CLIENT_TOOLS},
+    v03,
+    wire::{AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill},
+};
+use crate::{AppState, auth::gate::RequestNamespace, http::answer::Json};
+
+/// The annotation of the agent that `/a2a` is.
+const DEFAULT_AGENT: &str = "bosun.dev/a2a-default";
+/// How long a client may use a card without asking again.
+const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=60");
+
+/// The agent at `/a2a`: the annotated one, else the one called `default`, else the first by name.
+pub(super) fn default_agent<'a>(registry: &'a Registry, namespace: &'a Namespace) -> Option<&'a Arc<Agent>> {
+    let annotated = |agent: &&Arc<Agent>| agent.annotations.get(DEFAULT_AGENT).is_some_and(|value| value == "true");
+    registry
+        .agents(namespace)
+        .find(annotated)
+        .or_else(|| registry.agent(namespace, "default"))
+        .or_else(|| registry.agents(namespace).next())
+}
+
+/// `GET /.well-known/agent-card.json`: the default agent of the namespace `default`.
+pub(super) async fn root_card(State(app): State<AppState>, headers: HeaderMap, uri: Uri) -> Response {
+    let (registry, namespace) = (app.engine.registry(), Namespace::default());
+    let Some(agent) = default_agent(&registry, &namespace) else {
+        return no_agent().into_rest_response(app.error_mapping(), "application/json");
+    };
+    let base = format!("{}/a2a", origin(&headers));
+    answer(&app, &registry, agent, &base, (&headers, &uri))
+}
+
+/// `GET {agent}/.well-known/agent-card.json`
+pub(super) async fn agent_card(
+    State(app): State<AppState>,
+    namespace: RequestNamespace,
+    path: AgentPath,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
+    let registry = app.engine.registry();
+    match path.find(&app, &namespace) {
+        Ok(agent) => {
+            let base = format!("{}{}", origin(&headers), path.base(&namespace));
+            answer(&app, &registry, &agent, &base, (&headers, &uri))
+        }
+        Err(error) => error.into_rest_response(app.error_mapping(), "application/json"),
+    }
+}
+
+/// `GET /a2a/agents`: the agents of a namespace, with their endpoints.
+pub(super) async fn list_agents(
+    State(app): State<AppState>,
+    namespace: RequestNamespace,
+    headers: HeaderMap,
+) -> Response {
+    let (registry, origin) = (app.engine.registry(), origin(&headers));
+    let agents: Vec<_> = registry
+        .agents(&namespace)
+        .map(|agent| {
+            let url = format!("{origin}/a2a/agents/{}/{}", agent.namespace, agent.name);
+            json!({
+                "name": agent.name,
+                "namespace": agent.namespace,
+                "description": agent.description,
+                "url": url,
+                "cardUrl": format!("{url}/.well-known/agent-card.json"),
+            })
+        })
+        .collect();
+    Json(json!({ "agents": agents })).into_response()
+}
+
+/// The card with everything in it, for callers with a key.
+pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Value, A2aError> {
+    if asked.app.access.is_open() {
+        let kind = match asked.generation {
+            Generation::V1 => ErrorKind::UnsupportedOperation,
+            Generation::V03 => ErrorKind::ExtendedCardNotConfigured,
+        };
+        return Err(A2aError::new(
+            kind,
+            "there is no extended card: this server has no keys, and its card shows everything",
+        ));
+    }
+    let base = format!("{}/a2a/agents/{}/{}", origin(headers), asked.namespace, asked.agent.name);
+    let card = card(&asked.app, &asked.app.engine.registry(), &asked.agent, &base, true);
+    Ok(match asked.generation {
+        Generation::V1 => json!(card),
+        Generation::V03 => v03::hybrid_card(&card),
+    })
+}
+
+fn no_agent() -> A2aError {
+    crate::http::error::ApiError::new(crate::http::error::Code::ResourceNotFound, "there is no agent here").into()
+}
+
+/// The scheme and the authority by which the client reached this server. `Host` was checked against the names of the
+/// server; a proxy that terminates TLS says so.
+fn origin(headers: &HeaderMap) -> String {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };
+    format!("{scheme}://{}", text("host").unwrap_or("localhost"))
+}
+
+fn answer(
+    app: &AppState,
+    registry: &Registry,
+    agent: &Agent,
+    base: &str,
+    (headers, uri): (&HeaderMap, &Uri),
+) -> Response {
+    let generation = match negotiate::generation(headers, uri) {
+        Ok(generation) => generation,
+        Err(error) => return error.into_rest_response(app.error_mapping(), "application/json"),
+    };
+    let card = card(app, registry, agent, base, app.access.is_open());
+    // A client that names no version gets what both generations read.
+    let body = match generation {
+        Some(Generation::V1) => json!(card),
+        Some(Generation::V03) | None => v03::hybrid_card(&card),
+    };
+    let body = body.to_string();
+    let tag = format!("\"{}\"", ContentHash::of(body.as_bytes()));
+    // Hexadecimal digits and dates are always values.
+    let value = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+    let fields = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (header::CACHE_CONTROL, CACHE_CONTROL),
+        (header::ETAG, value(tag.clone())),
+        (header::LAST_MODIFIED, value(changed_at(app, registry, agent).to_http_date())),
+        (header::VARY, HeaderValue::from_static("a2a-version, host")),
+    ];
+    if headers.get_all(header::IF_NONE_MATCH).iter().any(|known| known == tag.as_str()) {
+        return (StatusCode::NOT_MODIFIED, fields).into_response();
+    }
+    (fields, body).into_response()
+}
+
+/// When the card last changed: with the agent, or with the files that it comes from.
+fn changed_at(app: &AppState, registry: &Registry, agent: &Agent) -> Timestamp {
+    let resource = registry.resource(ResourceKind::Agent, &agent.namespace, &agent.name);
+    let stored = resource.and_then(|resource| match resource.origin {
+        ResourceOrigin::Stored { updated_at, .. } => Some(updated_at),
+        _ => None,
+    });
+    stored.or_else(|| app.reload.status().reloaded_at).unwrap_or_else(|| app.started_at())
+}
+
+fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_tools: bool) -> AgentCard {
+    let guarded = !app.access.is_open();
+    let interface = |url: &str, protocol_binding, protocol_version| AgentInterface {
+        url: url.to_owned(),
+        protocol_binding,
+        protocol_version,
+    };
+    let description = agent.description.clone().unwrap_or_else(|| format!("The agent {}", agent.name));
+    let schemes = json!({
+        "bearer": { "httpAuthSecurityScheme": { "scheme": "Bearer", "description": "The secret of a key, or a token" } },
+        "basic": { "httpAuthSecurityScheme": { "scheme": "Basic", "description": "Both halves of a key" } },
+    });
+    AgentCard {
+        name: agent.name.clone(),
+        supported_interfaces: vec![
+            interface(base, "JSONRPC", "1.0"),
+            interface(base, "HTTP+JSON", "1.0"),
+            interface(base, "JSONRPC", "0.3"),
+        ],
+        version: env!("CARGO_PKG_VERSION"),
+        capabilities: AgentCapabilities {
+            streaming: true,
+            push_notifications: false,
+            extensions: vec![AgentExtension {
+                uri: CLIENT_TOOLS,
+                description: "The client brings tools to a task and runs their calls itself",
+                required: false,
+                params: tools::card_params(&app.engine),
+            }],
+            extended_agent_card: guarded,
+        },
+        security_schemes: schemes.as_object().filter(|_| guarded).cloned().unwrap_or_default(),
+        security_requirements: if guarded {
+            vec![json!({ "schemes": { "bearer": { "list": [] } } }), json!({ "schemes": { "basic": { "list": [] } } })]
+        } else {
+            Vec::new()
+        },
+        default_input_modes: vec!["text/plain", "application/json"],
+        default_output_modes: vec!["text/plain", "application/json"],
+        skills: skills(registry, agent, &description, shows_tools),
+        description,
+    }
+}
+
+/// What the agent is for, and each of its tools.
+fn skills(registry: &Registry, agent: &Agent, description: &str, shows_tools: bool) -> Vec<AgentSkill> {
+    let own = AgentSkill {
+        id: agent.name.clone(),
+        name: agent.name.clone(),
+        description: description.to_owned(),
+        tags: vec!["agent".to_owned()],
+    };
+    let tools = agent.tools.iter().filter(|_| shows_tools).map(|tool| {
+        let described = registry.tool(&agent.namespace, tool.tool());
+        let description = tool.description.clone().or_else(|| described.map(|tool| tool.description.clone()));
+        let category = described.and_then(|tool| tool.category.clone());
+        AgentSkill {
+            id: format!("{}/{}", agent.name, tool.name),
+            name: tool.name.clone(),
+            description: description.unwrap_or_default(),
+            tags: vec![category.unwrap_or_else(|| "tool".to_owned())],
+        }
+    });
+    std::iter::once(own).chain(tools).collect()
+}
+
+/// The agent that a path names, for routes that have a name.
+pub(super) fn named(params: &RawPathParams) -> Option<String> {
+    params.iter().find(|(name, _)| *name == "name").map(|(_, value)| value.to_owned())
+}

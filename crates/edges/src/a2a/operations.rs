@@ -1,0 +1,363 @@
+//! The operations of the protocol, on one agent: the same for both generations and both bindings.
+//!
+//! A task is a query and a context is a conversation: same engine, same journal, same limits and rights. What an
+//! operation needs is checked here, since one endpoint serves all of them.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::response::Response;
+use bosun_core::{
+    ContentHash, Namespace, QueryName, QueryUid, Status,
+    machine::Decision,
+    query::{TargetKind, View},
+    trace::TraceContext,
+};
+use bosun_engine::{
+    Agent, AskedConversation, AskedDecision, DecisionTarget, Engine, QueryKey, Snapshot, Submission,
+    store::{QueryPage, RequestKey},
+};
+
+use super::{
+    error::{A2aError, ErrorKind, task_not_found},
+    negotiate::Generation,
+    reading::{IncomingMessage, ListParams, ResumeParams, SendParams, TaskParams},
+    stream::{self, Envelope, StreamTerms},
+    task::{self, MESSAGE_ID, Shown},
+    tools,
+    wire::{PartContent, Task, TaskPage},
+};
+use crate::{
+    AppState,
+    asking::{
+        cursor,
+        results::{self, Delivered, GivenResult},
+        wait::MAX_WAIT,
+    },
+    auth::{
+        Right,
+        gate::{self, Caller, Needs},
+    },
+    http::error::clip,
+};
+
+/// Queries of tasks are read back in A2A's own form. Which form of client tools their creator used is kept with them.
+const VIEW: &str = "a2a";
+const VIEW_OF_SEED: &str = "a2a-seed";
+
+/// The most queries of a namespace that a list of tasks looks at, newest first.
+const LISTED_QUERIES: usize = 2_000;
+
+/// A request to one agent.
+pub(super) struct AgentRequest {
+    pub(super) app: AppState,
+    pub(super) caller: Caller,
+    pub(super) namespace: Namespace,
+    pub(super) agent: Arc<Agent>,
+    pub(super) generation: Generation,
+    pub(super) trace: Option<Arc<TraceContext>>,
+}
+
+/// A task, and whether its client reads calls as seed 003 has them.
+pub(super) struct ShownTask {
+    pub(super) task: Task,
+    pub(super) aliases: bool,
+}
+
+impl AgentRequest {
+    fn engine(&self) -> &Engine {
+        &self.app.engine
+    }
+
+    /// Refuses a caller without the right in this namespace.
+    fn need(&self, right: Right) -> Result<(), A2aError> {
+        gate::check_right(Needs::Here(right), self.caller.grant()).map_err(Into::into)
+    }
+
+    fn shown(&self, history: Option<usize>) -> Shown {
+        Shown { content: self.caller.grant().rights.has(Right::Read), ..Shown::all(history) }
+    }
+
+    /// `SendMessage`: creates a task, or goes on with one.
+    pub(super) async fn send(&self, params: SendParams) -> Result<ShownTask, A2aError> {
+        let history = params.history_length;
+        let wait = params.is_blocking.then_some(MAX_WAIT);
+        let is_new = params.message.task_id.is_none();
+        let snapshot = self.accept(params, wait).await?;
+        // The creator of a task may see the whole of it, here and nowhere else without `read`.
+        let shown = if is_new { Shown::all(history) } else { self.shown(history) };
+        Ok(shown_task(&snapshot, shown))
+    }
+
+    /// `SendStreamingMessage`: the same, followed.
+    pub(super) async fn stream(
+        &self,
+        params: SendParams,
+        rpc: Option<serde_json::Value>,
+    ) -> Result<Response, A2aError> {
+        let (history, is_new) = (params.history_length, params.message.task_id.is_none());
+        if !is_new {
+            self.need(Right::Read)?;
+        }
+        let snapshot = self.accept(params, None).await?;
+        let aliases = has_aliases(&snapshot);
+        let envelope = Envelope { rpc, generation: self.generation, aliases };
+        // A client of the seed reads one stream to the end; others begin a new one with their results.
+        let terms = StreamTerms { after: None, outlasts_waiting: aliases, history };
+        stream::open(self.engine(), &snapshot, envelope, terms).await
+    }
+
+    async fn accept(&self, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+        match params.message.task_id.clone() {
+            Some(task) => self.follow_up(&task, params, wait).await,
+            None => self.create(params, wait).await,
+        }
+    }
+
+    async fn create(&self, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+        self.need(Right::Run)?;
+        if tools::results_of(&params.message.parts)?.is_some() {
+            let message = "tool results need the `taskId` of the task that asked for them";
+            return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), "is missing".to_owned())]));
+        }
+        let input = input(&params.message)?;
+        let brought = tools::brought(self.engine(), &params).await?;
+        let IncomingMessage { message_id, context_id, .. } = params.message;
+        let request = message_id.as_deref().map(|id| self.request_key(id));
+        // Without one of the client's, the context follows from the message and its actor: a retry gets the same, and no
+        // other caller does.
+        let context_id = match (context_id, &request) {
+            (Some(id), _) => Some(id),
+            (None, Some(RequestKey { actor, key, .. })) => {
+                let hash = ContentHash::of_parts(&[actor.as_bytes(), key.as_bytes()]).to_string();
+                Some(format!("ctx-{}", &hash[..32]))
+            }
+            (None, None) => None,
+        };
+        let view = if brought.is_seeds { VIEW_OF_SEED } else { VIEW };
+        let submission = Submission {
+            client_tools: brought.tools,
+            view: View::new(view),
+            conversation: AskedConversation { id: context_id, ..AskedConversation::default() },
+            annotations: message_id.map(|id| (MESSAGE_ID.to_owned(), id)).into_iter().collect(),
+            request,
+            trace: self.trace.clone(),
+            ..Submission::to_agent(self.caller.actor.clone(), self.namespace.clone(), &self.agent.name, input.as_str())
+        };
+        Ok(self.engine().submit(submission, wait).await?.snapshot)
+    }
+
+    /// A client's message id is its idempotency key, scoped to the actor and the agent.
+    fn request_key(&self, message_id: &str) -> RequestKey {
+        let key = ContentHash::of_parts(&[self.agent.name.as_bytes(), message_id.as_bytes()]).to_string();
+        RequestKey { actor: self.caller.actor.id(), route: "a2a", key }
+    }
+
+    /// Results for the calls of a task, or words that put them aside.
+    async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+        let given = tools::results_of(&params.message.parts)?;
+        self.need(if given.is_some() { Right::Deliver } else { Right::Run })?;
+        let (key, snapshot) = self.find(id).await?;
+        let context = task::context_id(&snapshot.head, &snapshot.transcript);
+        if let Some(other) = params.message.context_id.as_ref().filter(|other| **other != context) {
+            let message = format!("`{}` is not the context of this task", clip(other));
+            return Err(A2aError::invalid(message.clone(), vec![("message.contextId".to_owned(), message)]));
+        }
+        if tools::brings_tools(&params) {
+            let message = "the tools of a task are frozen when it is created";
+            return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), message.to_owned())]));
+        }
+        match given {
+            // Also for a task that has ended: the same results again are a replay.
+            Some(given) => self.deliver(key, &snapshot, given, wait).await,
+            None => self.put_aside(key, &snapshot, &params.message, wait).await,
+        }
+    }
+
+    async fn deliver(
+        &self,
+        key: QueryKey,
+        snapshot: &Snapshot,
+        given: Vec<GivenResult>,
+        wait: Option<Duration>,
+    ) -> Result<Snapshot, A2aError> {
+        tools::check_results(&given, &snapshot.transcript)?;
+        let Delivered { snapshot, judged } =
+            results::deliver(self.engine(), &self.caller.actor, key, given, false, wait).await?;
+        results::refuse_unused(&snapshot.head, &judged)?;
+        Ok(snapshot)
+    }
+
+    /// A plain message while calls are open: they are cancelled, and the model goes on with the new input.
+    async fn put_aside(
+        &self,
+        key: QueryKey,
+        snapshot: &Snapshot,
+        message: &IncomingMessage,
+        wait: Option<Duration>,
+    ) -> Result<Snapshot, A2aError> {
+        let refuse = |why: &str| Err(A2aError::new(ErrorKind::UnsupportedOperation, why));
+        let open = task::open_calls(&snapshot.head);
+        match snapshot.head.status() {
+            Status::Waiting if !open.is_empty() => {
+                let given = tools::put_aside(&open, &input(message)?);
+                self.deliver(key, snapshot, given, wait).await
+            }
+            // Text while an approval is open is a rejection with that reason, never consent.
+            Status::AwaitingApproval => {
+                self.need(Right::Approve)?;
+                let decision = Decision::Rejected { reason: Some(input(message)?) };
+                let asked = AskedDecision { target: DecisionTarget::Every, decision, seen: None };
+                let decided = self.engine().decide(self.caller.actor.clone(), key, asked, wait).await?;
+                Ok(decided.snapshot)
+            }
+            Status::AwaitingParameters => refuse(
+                "the task waits for the values of parameters; send them as the result of the call that asks for them",
+            ),
+            Status::Completed | Status::Failed | Status::Cancelled => {
+                refuse("the task has ended; send a message with its contextId to begin a new one")
+            }
+            Status::Queued | Status::Running | Status::Waiting => {
+                refuse("the task is working and waits for no message; subscribe to it, or cancel it")
+            }
+            Status::Held => refuse("the task is held; continue it with `POST …/queries/{name}/continue`"),
+        }
+    }
+
+    /// Seed 003's `tasks/resume`.
+    pub(super) async fn resume(&self, params: ResumeParams) -> Result<ShownTask, A2aError> {
+        self.need(Right::Deliver)?;
+        let (key, snapshot) = self.find(&params.task_id).await?;
+        let given = tools::read_results(&params.results, "")?;
+        let snapshot = self.deliver(key, &snapshot, given, Some(MAX_WAIT)).await?;
+        Ok(ShownTask { aliases: true, ..shown_task(&snapshot, self.shown(None)) })
+    }
+
+    /// A task of this agent, by its id: the name of its query.
+    async fn find(&self, id: &str) -> Result<(QueryKey, Snapshot), A2aError> {
+        let name: QueryName = id.parse().map_err(|_| task_not_found(id, None))?;
+        let key = (self.namespace.clone(), name);
+        let snapshot = self.engine().get(&key, None).await?;
+        let is_agents = snapshot.transcript.spec.target_kind == TargetKind::Agent;
+        if !is_agents || *snapshot.head.target != *self.agent.name {
+            return Err(task_not_found(id, None));
+        }
+        Ok((key, snapshot))
+    }
+
+    /// `GetTask`
+    pub(super) async fn get(&self, params: TaskParams) -> Result<ShownTask, A2aError> {
+        self.need(Right::Read)?;
+        let (_, snapshot) = self.find(&params.id).await?;
+        Ok(shown_task(&snapshot, Shown::all(params.history_length)))
+    }
+
+    /// `CancelTask`
+    pub(super) async fn cancel(&self, params: TaskParams) -> Result<ShownTask, A2aError> {
+        self.need(Right::Run)?;
+        let (key, snapshot) = self.find(&params.id).await?;
+        if snapshot.head.status().is_final() {
+            let message = format!("the task is {} already", snapshot.head.status().as_str());
+            return Err(A2aError::new(ErrorKind::TaskNotCancelable, message));
+        }
+        let snapshot = self.engine().cancel(self.caller.actor.clone(), key, None).await?;
+        Ok(shown_task(&snapshot, self.shown(None)))
+    }
+
+    /// `SubscribeToTask`: a snapshot and what follows, until the task ends.
+    pub(super) async fn subscribe(
+        &self,
+        params: TaskParams,
+        last_event: Option<&str>,
+        rpc: Option<serde_json::Value>,
+    ) -> Result<Response, A2aError> {
+        self.need(Right::Read)?;
+        let (_, snapshot) = self.find(&params.id).await?;
+        if snapshot.head.status().is_final() {
+            let message = format!("the task is {} already; get it instead", snapshot.head.status().as_str());
+            return Err(A2aError::new(ErrorKind::UnsupportedOperation, message));
+        }
+        let after = last_event.map(|id| cursor::read(id, &snapshot)).transpose()?;
+        let envelope = Envelope { rpc, generation: self.generation, aliases: has_aliases(&snapshot) };
+        let terms = StreamTerms { after, outlasts_waiting: true, history: params.history_length };
+        stream::open(self.engine(), &snapshot, envelope, terms).await
+    }
+
+    /// `ListTasks`: the tasks of this agent, the one that changed last first.
+    pub(super) async fn list(&self, params: ListParams) -> Result<TaskPage, A2aError> {
+        self.need(Right::Read)?;
+        let mut found = self.latest(&params).await?;
+        found.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
+        let total_size = found.len();
+        if let Some(token) = &params.page_token {
+            let last = read_token(token).ok_or_else(|| {
+                let message = "is not the `nextPageToken` of an earlier page";
+                A2aError::invalid(format!("pageToken {message}"), vec![("pageToken".to_owned(), message.to_owned())])
+            })?;
+            found.retain(|(position, _)| *position < last);
+        }
+        let is_last_page = found.len() <= params.page_size;
+        found.truncate(params.page_size);
+        let next = found.last().filter(|_| !is_last_page).map(|((at, uid), _)| format!("{at}.{uid}"));
+        Ok(TaskPage {
+            page_size: found.len(),
+            tasks: found.into_iter().map(|(_, task)| task).collect(),
+            next_page_token: next.unwrap_or_default(),
+            total_size,
+        })
+    }
+
+    async fn latest(&self, params: &ListParams) -> Result<Vec<((i64, QueryUid), Task)>, A2aError> {
+        let shown = Shown { artifacts: params.include_artifacts, ..Shown::all(params.history_length) };
+        let mut found = Vec::new();
+        let (mut page, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
+        loop {
+            let listed = self.engine().list(&self.namespace, &page).await?;
+            looked_at += listed.queries.len().max(1);
+            for (head, entries) in &listed.queries {
+                let Some(transcript) = crate::asking::list::beginning_and_end(entries) else { continue };
+                let is_wanted = transcript.spec.target_kind == TargetKind::Agent
+                    && *head.target == *self.agent.name
+                    && params.state.is_none_or(|state| state == task::state(head.status()))
+                    && params.after.is_none_or(|after| head.updated_at > after)
+                    && params.context_id.as_ref().is_none_or(|id| *id == task::context_id(head, &transcript));
+                if is_wanted {
+                    found.push(((head.updated_at.0, head.uid), task::task(head, &transcript, shown)));
+                }
+            }
+            match listed.next.filter(|_| looked_at < LISTED_QUERIES) {
+                Some(next) => page.before = Some(next),
+                None => return Ok(found),
+            }
+        }
+    }
+}
+
+fn read_token(token: &str) -> Option<(i64, QueryUid)> {
+    let (at, uid) = token.split_once('.')?;
+    Some((at.parse().ok()?, uid.parse().ok()?))
+}
+
+fn has_aliases(snapshot: &Snapshot) -> bool {
+    snapshot.head.view.as_str() == VIEW_OF_SEED
+}
+
+fn shown_task(snapshot: &Snapshot, shown: Shown) -> ShownTask {
+    ShownTask { task: task::task(&snapshot.head, &snapshot.transcript, shown), aliases: has_aliases(snapshot) }
+}
+
+/// The text of a message: its text and data parts. Files are refused, since no model would see them.
+fn input(message: &IncomingMessage) -> Result<String, A2aError> {
+    let is_file = |content: &PartContent| matches!(content, PartContent::Raw(_) | PartContent::Url(_));
+    if message.parts.iter().any(|part| is_file(&part.content)) {
+        let message = "this agent takes text and data; files are not supported";
+        return Err(A2aError::new(ErrorKind::ContentTypeNotSupported, message));
+    }
+    let text = tools::input_of(&message.parts);
+    if text.trim().is_empty() {
+        return Err(A2aError::invalid(
+            "the message is empty",
+            vec![("message.parts".to_owned(), "must say something".to_owned())],
+        ));
+    }
+    Ok(text)
+}

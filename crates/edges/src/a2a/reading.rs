@@ -1,0 +1,423 @@
+//! The parameters of operations, from both generations and both bindings to one form.
+//!
+//! Strict in what is required, tolerant where the protocol is: unknown fields are ignored, and names may be in
+//! snake_case, as ProtoJSON allows. All faults of a request are reported at once, each with its path.
+
+use bosun_core::{Timestamp, ceiling::CONVERSATION_ID_BYTES};
+use bosun_reading::Path;
+use serde_json::{Map, Value};
+
+use super::{
+    error::{A2aError, ErrorKind},
+    negotiate::Generation,
+    wire::{MessagePart, Metadata, PartContent, TaskState},
+};
+use crate::http::{
+    error::{Code, clip},
+    report::{BodyFields, RequestReport, kind_of},
+};
+
+/// The longest message id that is taken.
+const MESSAGE_ID_BYTES: usize = 1_024;
+/// The number of tasks on a page, by default and at most.
+const DEFAULT_PAGE: usize = 50;
+const LARGEST_PAGE: u64 = 100;
+
+/// A message to an agent.
+#[derive(Debug)]
+pub(super) struct SendParams {
+    pub(super) message: IncomingMessage,
+    pub(super) history_length: Option<usize>,
+    /// Whether the answer waits for the agent's next action.
+    pub(super) is_blocking: bool,
+    pub(super) metadata: Metadata,
+    /// Seed 003's `params.tools`.
+    pub(super) tools: Option<Value>,
+}
+
+#[derive(Debug)]
+pub(super) struct IncomingMessage {
+    /// Absent only in the form of seed 003.
+    pub(super) message_id: Option<String>,
+    pub(super) context_id: Option<String>,
+    pub(super) task_id: Option<String>,
+    pub(super) parts: Vec<MessagePart>,
+    pub(super) metadata: Metadata,
+}
+
+/// Which task, and how much of it.
+#[derive(Debug)]
+pub(super) struct TaskParams {
+    pub(super) id: String,
+    pub(super) history_length: Option<usize>,
+}
+
+/// Which tasks of an agent.
+#[derive(Debug)]
+pub(super) struct ListParams {
+    pub(super) context_id: Option<String>,
+    pub(super) state: Option<TaskState>,
+    pub(super) page_size: usize,
+    pub(super) page_token: Option<String>,
+    pub(super) history_length: Option<usize>,
+    pub(super) after: Option<Timestamp>,
+    pub(super) include_artifacts: bool,
+}
+
+/// Seed 003's `tasks/resume`.
+#[derive(Debug)]
+pub(super) struct ResumeParams {
+    pub(super) task_id: String,
+    pub(super) results: Value,
+}
+
+/// The parameters of a request, which must be an object.
+struct ReadParams {
+    report: RequestReport,
+}
+
+impl ReadParams {
+    fn new() -> Self {
+        Self { report: RequestReport::new(Code::InvalidRequest, Vec::new()) }
+    }
+
+    fn fields(&self, params: Value) -> Result<BodyFields<'_>, A2aError> {
+        let params = if params.is_null() { Value::Object(Map::new()) } else { params };
+        let kind = kind_of(&params);
+        self.report.body(params).map_err(|_| {
+            A2aError::new(ErrorKind::InvalidParams, format!("the parameters must be an object, not {kind}"))
+        })
+    }
+
+    fn conclude(self) -> Result<(), A2aError> {
+        self.report.conclude().map(drop).map_err(Into::into)
+    }
+}
+
+/// The name under which a field is: as the specification writes it, or in snake_case.
+fn name_in(fields: &BodyFields<'_>, camel: &str) -> String {
+    if fields.has(camel) {
+        return camel.to_owned();
+    }
+    let mut snake = String::with_capacity(camel.len() + 4);
+    for letter in camel.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    if fields.has(&snake) { snake } else { camel.to_owned() }
+}
+
+fn text(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+    fields.text(&name_in(fields, name))
+}
+
+/// A text that must be there and not be empty.
+fn required_text(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+    let key = name_in(fields, name);
+    let Some(value) = fields.get(&key) else {
+        fields.reject(name, "missing", "is missing");
+        return None;
+    };
+    let text = fields.text_of(value, &key)?;
+    if text.is_empty() {
+        fields.reject(&key, "empty", "must not be empty");
+    }
+    Some(text)
+}
+
+fn metadata(fields: &BodyFields<'_>) -> Metadata {
+    fields.fields("metadata").map(BodyFields::into_members).unwrap_or_default()
+}
+
+/// A number of messages, which must not be negative.
+fn history_length(fields: &BodyFields<'_>) -> Option<usize> {
+    let name = name_in(fields, "historyLength");
+    let value = fields.get(&name)?;
+    let length = value.as_u64().and_then(|length| usize::try_from(length).ok());
+    if length.is_none() {
+        fields.reject(&name, "invalid_number", "must be a whole number, zero or more");
+    }
+    length
+}
+
+pub(super) fn send(params: Value, generation: Generation) -> Result<SendParams, A2aError> {
+    let reading = ReadParams::new();
+    let fields = reading.fields(params)?;
+    let tools = fields.get("tools");
+    let message = match fields.get("message") {
+        None => {
+            fields.reject("message", "missing", "is missing");
+            None
+        }
+        Some(value) => fields.inner(value, "message").map(|inner| incoming(&inner, generation, tools.is_some())),
+    };
+    let mut read = SendParams {
+        message: IncomingMessage {
+            message_id: None,
+            context_id: None,
+            task_id: None,
+            parts: Vec::new(),
+            metadata: Map::new(),
+        },
+        history_length: None,
+        is_blocking: true,
+        metadata: metadata(&fields),
+        tools,
+    };
+    if let Some(configuration) = fields.fields("configuration") {
+        read.history_length = history_length(&configuration);
+        // The two generations ask for the opposite.
+        let immediately = configuration.bool(&name_in(&configuration, "returnImmediately"));
+        let blocking = configuration.bool("blocking");
+        read.is_blocking = match generation {
+            Generation::V1 => !immediately.unwrap_or(false),
+            Generation::V03 => blocking.unwrap_or(true),
+        };
+        check_output_modes(&configuration)?;
+        let push = ["taskPushNotificationConfig", "pushNotificationConfig"];
+        if push.iter().any(|name| configuration.get(&name_in(&configuration, name)).is_some()) {
+            return Err(push_not_supported());
+        }
+    }
+    drop(fields);
+    reading.conclude()?;
+    if let Some(message) = message {
+        read.message = message;
+    }
+    Ok(read)
+}
+
+/// Answers are text, or JSON in a data part.
+fn check_output_modes(configuration: &BodyFields<'_>) -> Result<(), A2aError> {
+    let modes = configuration.list(&name_in(configuration, "acceptedOutputModes"));
+    let is_served = |mode: &Value| {
+        mode.as_str().is_some_and(|mode| ["text", "text/plain", "application/json", "*/*"].contains(&mode))
+    };
+    if modes.is_empty() || modes.iter().any(is_served) {
+        return Ok(());
+    }
+    let message = "this agent answers with text/plain or application/json";
+    Err(A2aError::new(ErrorKind::ContentTypeNotSupported, message))
+}
+
+pub(super) fn push_not_supported() -> A2aError {
+    A2aError::new(ErrorKind::PushNotSupported, "push notifications are not supported; subscribe to the task instead")
+}
+
+fn incoming(fields: &BodyFields<'_>, generation: Generation, is_seeds: bool) -> IncomingMessage {
+    let message_id = if is_seeds {
+        text(fields, "messageId").filter(|id| !id.is_empty())
+    } else {
+        required_text(fields, "messageId")
+    };
+    if message_id.as_ref().is_some_and(|id| id.len() > MESSAGE_ID_BYTES) {
+        fields.reject("messageId", "too_large", format!("has more than {MESSAGE_ID_BYTES} bytes"));
+    }
+    let context_id = text(fields, "contextId").filter(|id| !id.is_empty());
+    let is_bad = |id: &String| id.len() > CONVERSATION_ID_BYTES || id.chars().any(char::is_control);
+    if context_id.as_ref().is_some_and(is_bad) {
+        let message = format!("must have at most {CONVERSATION_ID_BYTES} bytes and no control characters");
+        fields.reject("contextId", "invalid_id", message);
+    }
+    read_role(fields, generation);
+    let mut parts = Vec::new();
+    match fields.items("parts") {
+        None if !fields.has("parts") => fields.reject("parts", "missing", "is missing: what should the agent do?"),
+        None => {}
+        Some(items) if items.is_empty() => fields.reject("parts", "empty", "must have at least one part"),
+        Some(items) => fields.each_of("parts", items, |path, item| {
+            if let Some(part) = fields.at(path, item) {
+                parts.extend(match generation {
+                    Generation::V1 => read_part(&part),
+                    Generation::V03 => read_old_part(&part),
+                });
+            }
+        }),
+    }
+    IncomingMessage {
+        message_id,
+        context_id,
+        task_id: text(fields, "taskId").filter(|id| !id.is_empty()),
+        parts,
+        metadata: metadata(fields),
+    }
+}
+
+/// Clients speak as the user; ProtoJSON also takes the number of an enum value.
+fn read_role(fields: &BodyFields<'_>, generation: Generation) {
+    let expected = match generation {
+        Generation::V1 => "ROLE_USER",
+        Generation::V03 => "user",
+    };
+    match fields.get("role") {
+        None => fields.reject("role", "missing", format!("is missing; it is `{expected}`")),
+        Some(Value::String(role)) if role == expected => {}
+        Some(Value::Number(role)) if generation == Generation::V1 && role.as_u64() == Some(1) => {}
+        Some(_) => fields.reject("role", "unknown_role", format!("must be `{expected}`")),
+    }
+}
+
+fn read_part(part: &BodyFields<'_>) -> Option<MessagePart> {
+    let present: Vec<_> = ["text", "raw", "url", "data"].into_iter().filter(|name| part.has(name)).collect();
+    let [name] = present[..] else {
+        let message = "must have exactly one of `text`, `raw`, `url` and `data`";
+        part.report().fault(part.path().clone(), "invalid_part", message);
+        return None;
+    };
+    let (filename, media_type) = (text(part, "filename"), text(part, "mediaType"));
+    let content = match name {
+        "text" => PartContent::Text(part.text("text")?),
+        "raw" => PartContent::Raw(part.text("raw")?),
+        "url" => PartContent::Url(part.text("url")?),
+        _ => PartContent::Data(part.get_or_null("data")?),
+    };
+    Some(MessagePart { content, filename, media_type })
+}
+
+fn read_old_part(part: &BodyFields<'_>) -> Option<MessagePart> {
+    let kind = required_text(part, "kind")?;
+    match kind.as_str() {
+        "text" => {
+            let text = part.get("text").map_or_else(
+                || {
+                    part.reject("text", "missing", "is missing");
+                    None
+                },
+                |value| part.text_of(value, "text"),
+            )?;
+            Some(MessagePart::text(text))
+        }
+        "data" => match part.get("data") {
+            Some(data @ Value::Object(_)) => Some(MessagePart::data(data)),
+            Some(other) => {
+                part.reject("data", "wrong_type", format!("must be an object, not {}", kind_of(&other)));
+                None
+            }
+            None => {
+                part.reject("data", "missing", "is missing");
+                None
+            }
+        },
+        "file" => {
+            let Some(file) = part.fields("file") else {
+                if !part.has("file") {
+                    part.reject("file", "missing", "is missing");
+                }
+                return None;
+            };
+            let content = match (file.text("bytes"), file.text("uri")) {
+                (Some(bytes), None) => PartContent::Raw(bytes),
+                (None, Some(uri)) => PartContent::Url(uri),
+                _ => {
+                    let message = "must have exactly one of `bytes` and `uri`";
+                    file.report().fault(file.path().clone(), "invalid_part", message);
+                    return None;
+                }
+            };
+            Some(MessagePart { content, filename: file.text("name"), media_type: file.text("mimeType") })
+        }
+        other => {
+            part.reject("kind", "unknown_kind", format!("`{}` is not `text`, `file` or `data`", clip(other)));
+            None
+        }
+    }
+}
+
+pub(super) fn task(params: Value) -> Result<TaskParams, A2aError> {
+    let reading = ReadParams::new();
+    let fields = reading.fields(params)?;
+    let id = required_text(&fields, "id");
+    let history_length = history_length(&fields);
+    drop(fields);
+    reading.conclude()?;
+    Ok(TaskParams { id: id.unwrap_or_default(), history_length })
+}
+
+pub(super) fn list(params: Value) -> Result<ListParams, A2aError> {
+    let reading = ReadParams::new();
+    let fields = reading.fields(params)?;
+    let page = name_in(&fields, "pageSize");
+    let page_size = match fields.get(&page).map(|size| size.as_u64()) {
+        None => Some(DEFAULT_PAGE),
+        // ProtoJSON's default value means that the client has no wish.
+        Some(Some(0)) => Some(DEFAULT_PAGE),
+        Some(Some(size @ 1..=LARGEST_PAGE)) => usize::try_from(size).ok(),
+        Some(_) => {
+            fields.reject(&page, "invalid_number", format!("must be a number from 1 to {LARGEST_PAGE}"));
+            None
+        }
+    };
+    let after_name = name_in(&fields, "statusTimestampAfter");
+    let after = fields.text(&after_name).filter(|after| !after.is_empty()).and_then(|after| {
+        let read = Timestamp::from_rfc3339(&after);
+        if read.is_none() {
+            fields.reject(&after_name, "invalid_time", "must be a time such as `2026-11-15T08:00:00Z`");
+        }
+        read
+    });
+    let read = ListParams {
+        context_id: text(&fields, "contextId").filter(|id| !id.is_empty()),
+        state: read_state(&fields),
+        page_size: page_size.unwrap_or(DEFAULT_PAGE),
+        page_token: text(&fields, "pageToken").filter(|token| !token.is_empty()),
+        history_length: history_length(&fields),
+        after,
+        include_artifacts: fields.bool(&name_in(&fields, "includeArtifacts")).unwrap_or(false),
+    };
+    drop(fields);
+    reading.conclude()?;
+    Ok(read)
+}
+
+fn read_state(fields: &BodyFields<'_>) -> Option<TaskState> {
+    let word = fields.text("status").filter(|word| !word.is_empty())?;
+    let bare = word.strip_prefix("TASK_STATE_").unwrap_or(&word).to_ascii_lowercase().replace('_', "-");
+    match bare.as_str() {
+        "submitted" => Some(TaskState::Submitted),
+        "working" => Some(TaskState::Working),
+        "input-required" => Some(TaskState::InputRequired),
+        "completed" => Some(TaskState::Completed),
+        "failed" => Some(TaskState::Failed),
+        "canceled" => Some(TaskState::Canceled),
+        "unspecified" => None,
+        _ => {
+            fields.reject("status", "unknown_state", format!("`{}` is not a state of a task", clip(&word)));
+            None
+        }
+    }
+}
+
+pub(super) fn resume(params: Value) -> Result<ResumeParams, A2aError> {
+    let reading = ReadParams::new();
+    let fields = reading.fields(params)?;
+    let task_id = required_text(&fields, "taskId");
+    let results = fields.get("toolResults");
+    if results.is_none() {
+        fields.reject("toolResults", "missing", "is missing: what did the tools return?");
+    }
+    drop(fields);
+    reading.conclude()?;
+    Ok(ResumeParams { task_id: task_id.unwrap_or_default(), results: results.unwrap_or_default() })
+}
+
+/// A query string as parameters: numbers and flags are what they look like.
+pub(super) fn of_query(query: &str) -> Value {
+    let typed = |value: &str| match value {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from),
+    };
+    let numeric = ["pageSize", "page_size", "historyLength", "history_length", "includeArtifacts", "include_artifacts"];
+    let pairs = form_urlencoded::parse(query.as_bytes()).map(|(name, value)| {
+        let value = if numeric.contains(&&*name) { typed(&value) } else { Value::from(value.as_ref()) };
+        (name.into_owned(), value)
+    });
+    Value::Object(pairs.collect())
+}
+
+/// The path of a tool result in a message, for faults.
+pub(super) fn part_path(index: usize) -> Path {
+    Path::from(format!("message.parts[{index}].data"))
+}

@@ -1,0 +1,180 @@
+//! The JSON-RPC binding: one endpoint per agent, all operations.
+//!
+//! The method's name belongs to a generation; the header says which one the client speaks. Errors of an operation are
+//! answers with status 200, as JSON-RPC has it; refusals of the caller keep their status.
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Uri, header},
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Value, json};
+
+use super::{
+    AgentPath, card,
+    error::{A2aError, ErrorKind},
+    negotiate::{self, EXTENSIONS, Generation},
+    operations::{AgentRequest, ShownTask},
+    reading, v03,
+};
+use crate::{
+    AppState,
+    auth::gate::{Caller, RequestNamespace},
+    http::{answer::Json, error::clip, extract, trace::Trace},
+};
+
+/// An operation of the protocol, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Send,
+    Stream,
+    Get,
+    List,
+    Cancel,
+    Subscribe,
+    Push,
+    ExtendedCard,
+    /// Seed 003's.
+    Resume,
+}
+
+/// The names of both generations. 0.3 has no list over JSON-RPC; the seed's method is of either.
+const METHODS: &[(&str, Option<Generation>, Method)] = &[
+    ("SendMessage", Some(Generation::V1), Method::Send),
+    ("SendStreamingMessage", Some(Generation::V1), Method::Stream),
+    ("GetTask", Some(Generation::V1), Method::Get),
+    ("ListTasks", Some(Generation::V1), Method::List),
+    ("CancelTask", Some(Generation::V1), Method::Cancel),
+    ("SubscribeToTask", Some(Generation::V1), Method::Subscribe),
+    ("CreateTaskPushNotificationConfig", Some(Generation::V1), Method::Push),
+    ("GetTaskPushNotificationConfig", Some(Generation::V1), Method::Push),
+    ("ListTaskPushNotificationConfigs", Some(Generation::V1), Method::Push),
+    ("DeleteTaskPushNotificationConfig", Some(Generation::V1), Method::Push),
+    ("GetExtendedAgentCard", Some(Generation::V1), Method::ExtendedCard),
+    ("message/send", Some(Generation::V03), Method::Send),
+    ("message/stream", Some(Generation::V03), Method::Stream),
+    ("tasks/get", Some(Generation::V03), Method::Get),
+    ("tasks/cancel", Some(Generation::V03), Method::Cancel),
+    ("tasks/resubscribe", Some(Generation::V03), Method::Subscribe),
+    ("tasks/pushNotificationConfig/set", Some(Generation::V03), Method::Push),
+    ("tasks/pushNotificationConfig/get", Some(Generation::V03), Method::Push),
+    ("tasks/pushNotificationConfig/list", Some(Generation::V03), Method::Push),
+    ("tasks/pushNotificationConfig/delete", Some(Generation::V03), Method::Push),
+    ("agent/getAuthenticatedExtendedCard", Some(Generation::V03), Method::ExtendedCard),
+    ("tasks/resume", None, Method::Resume),
+];
+
+/// A JSON-RPC request.
+struct RpcCall {
+    id: Value,
+    method: String,
+    params: Value,
+}
+
+/// `POST {agent}`
+pub(super) async fn rpc(
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    path: AgentPath,
+    Trace(trace): Trace,
+    request: Request,
+) -> Response {
+    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let call = match read_call(request).await {
+        Ok(call) => call,
+        Err((id, error)) => return error.into_rpc_response(&id),
+    };
+    let id = call.id.clone();
+    let answered = async {
+        let (generation, method) = resolve(&call.method, &headers, &uri)?;
+        let agent = path.find(&app, &namespace)?;
+        let namespace = bosun_core::Namespace::clone(&namespace);
+        let asked = AgentRequest { app: app.clone(), caller, namespace, agent, generation, trace };
+        answer(asked, method, call, &headers).await
+    };
+    let mut response = answered.await.unwrap_or_else(|error| error.into_rpc_response(&id));
+    if negotiate::activates_client_tools(&headers) {
+        response.headers_mut().insert(EXTENSIONS, negotiate::activated());
+    }
+    response
+}
+
+fn resolve(method: &str, headers: &HeaderMap, uri: &Uri) -> Result<(Generation, Method), A2aError> {
+    // A request that names no version is of 0.3: that is how clients of 0.3 look.
+    let generation = negotiate::generation(headers, uri)?.unwrap_or(Generation::V03);
+    let is_meant = |of: Option<Generation>| of.is_none_or(|of| of == generation);
+    let found = METHODS.iter().find(|(name, of, _)| *name == method && is_meant(*of));
+    found.map(|(_, _, method)| (generation, *method)).ok_or_else(|| {
+        let known = METHODS.iter().any(|(name, ..)| *name == method);
+        let hint = if known { ": it is a method of the other version; see the header `A2A-Version`" } else { "" };
+        A2aError::new(ErrorKind::MethodNotFound, format!("there is no method `{}`{hint}", clip(method)))
+    })
+}
+
+/// Reads a request. What can be told of its id goes with a refusal.
+async fn read_call(request: Request) -> Result<RpcCall, (Value, A2aError)> {
+    let body = extract::read_json(request, extract::A2A_JSON).await.map_err(|error| (Value::Null, error.into()))?;
+    let Value::Object(mut members) = body else {
+        let message = "a request must be one JSON object; batches are not part of A2A";
+        return Err((Value::Null, A2aError::new(ErrorKind::InvalidRequest, message)));
+    };
+    let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64() || id.is_null();
+    let id = match members.shift_remove("id") {
+        Some(id) if is_id(&id) => id,
+        Some(_) => return Err((Value::Null, invalid("`id` must be a string, a whole number or null"))),
+        None => return Err((Value::Null, invalid("`id` is missing: every request of A2A has an answer"))),
+    };
+    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err((id, invalid("`jsonrpc` must be \"2.0\"")));
+    }
+    let Some(Value::String(method)) = members.shift_remove("method") else {
+        return Err((id, invalid("`method` must be a string")));
+    };
+    let params = members.shift_remove("params").unwrap_or_default();
+    Ok(RpcCall { id, method, params })
+}
+
+fn invalid(message: &str) -> A2aError {
+    A2aError::new(ErrorKind::InvalidRequest, message)
+}
+
+async fn answer(asked: AgentRequest, method: Method, call: RpcCall, headers: &HeaderMap) -> Result<Response, A2aError> {
+    let RpcCall { id, params, .. } = call;
+    let generation = asked.generation;
+    let result = match method {
+        Method::Send => {
+            let shown = asked.send(reading::send(params, generation)?).await?;
+            match generation {
+                Generation::V1 => json!({ "task": shown.task }),
+                Generation::V03 => v03::task(&shown.task, shown.aliases),
+            }
+        }
+        Method::Stream => return asked.stream(reading::send(params, generation)?, Some(id)).await,
+        Method::Get => write(generation, &asked.get(reading::task(params)?).await?),
+        Method::Cancel => write(generation, &asked.cancel(reading::task(params)?).await?),
+        Method::Resume => {
+            let shown = asked.resume(reading::resume(params)?).await?;
+            write(generation, &shown)
+        }
+        Method::List => json!(asked.list(reading::list(params)?).await?),
+        Method::Subscribe => {
+            let last = headers.get("last-event-id").map(HeaderValue::to_str);
+            let last =
+                last.transpose().map_err(|_| A2aError::new(ErrorKind::InvalidParams, "`Last-Event-ID` is not text"))?;
+            return asked.subscribe(reading::task(params)?, last.filter(|id| !id.is_empty()), Some(id)).await;
+        }
+        Method::Push => return Err(reading::push_not_supported()),
+        Method::ExtendedCard => card::extended(&asked, headers)?,
+    };
+    let mut response = Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+pub(super) fn write(generation: Generation, shown: &ShownTask) -> Value {
+    match generation {
+        Generation::V1 => json!(shown.task),
+        Generation::V03 => v03::task(&shown.task, shown.aliases),
+    }
+}

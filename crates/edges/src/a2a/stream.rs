@@ -1,0 +1,234 @@
+//! A task as server-sent events: its snapshot, then what happens to it.
+//!
+//! [`TaskNarrator`] folds the journal as the engine does and compares the status before and after each entry, so a
+//! stream says exactly what a poll would. Text of the answer is sent as it is written, in an artifact that a later
+//! attempt replaces. Entries of the journal carry an `id`, `<uid>.<seq>`; a client that shows its last `id` when it
+//! subscribes gets what comes after it, and no snapshot. The protocol has no ids; clients that know nothing of them lose
+//! nothing.
+
+use axum::{
+    body::Bytes,
+    response::{IntoResponse as _, Response},
+};
+use bosun_core::{CallId, Event, Head, Seq, Transcript};
+use bosun_engine::{Engine, QueryKey, Snapshot, Watched};
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+
+use super::{
+    error::A2aError,
+    negotiate::Generation,
+    task::{self, Shown},
+    v03,
+    wire::{Artifact, ArtifactUpdate, MessagePart, StatusUpdate, StreamEvent, TaskState},
+};
+use crate::{
+    asking::follow::{Narrate, follow},
+    http::sse,
+};
+
+/// How an event is wrapped for its client.
+#[derive(Clone, Debug)]
+pub(super) struct Envelope {
+    /// The id of the JSON-RPC request; over HTTP+JSON there is none.
+    pub(super) rpc: Option<Value>,
+    pub(super) generation: Generation,
+    /// Whether the client reads calls as seed 003 has them.
+    pub(super) aliases: bool,
+}
+
+impl Envelope {
+    fn event(&self, event: &StreamEvent) -> Value {
+        let result = match self.generation {
+            Generation::V1 => json!(event),
+            Generation::V03 => v03::event(event, self.aliases),
+        };
+        match &self.rpc {
+            Some(id) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            None => result,
+        }
+    }
+}
+
+/// Where a stream begins and when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamTerms {
+    /// Begin after this entry, without a snapshot.
+    pub(super) after: Option<Seq>,
+    /// Whether the stream goes on while the task waits for its client.
+    pub(super) outlasts_waiting: bool,
+    pub(super) history: Option<usize>,
+}
+
+/// Streams a task from `snapshot` on.
+pub(super) async fn open(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    envelope: Envelope,
+    terms: StreamTerms,
+) -> Result<Response, A2aError> {
+    let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
+    let (narrator, first) = match terms.after {
+        Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, terms).await?, Bytes::new()),
+        None => {
+            let narrator = TaskNarrator::new(snapshot, envelope, terms);
+            let first = narrator.snapshot(terms.history);
+            (narrator, first)
+        }
+    };
+    let first = futures_util::stream::iter((!first.is_empty()).then_some(first));
+    if narrator.over {
+        return Ok(sse::respond(first).into_response());
+    }
+    let watch = engine.watch(&key, narrator.head.seq).await?;
+    Ok(sse::respond(first.chain(follow(watch, narrator, engine.metrics().stream_opened()))))
+}
+
+/// Translates the journal of a task.
+#[derive(Debug)]
+struct TaskNarrator {
+    head: Head,
+    transcript: Transcript,
+    envelope: Envelope,
+    outlasts_waiting: bool,
+    /// Calls of the last turn that follow in the same append.
+    calls_to_come: u32,
+    /// What the client was told last.
+    told: (TaskState, Vec<CallId>),
+    over: bool,
+}
+
+impl TaskNarrator {
+    fn new(snapshot: &Snapshot, envelope: Envelope, terms: StreamTerms) -> Self {
+        Self::of(Head::clone(&snapshot.head), Transcript::clone(&snapshot.transcript), envelope, terms)
+    }
+
+    fn of(head: Head, transcript: Transcript, envelope: Envelope, terms: StreamTerms) -> Self {
+        let told = (task::state(head.status()), task::open_calls(&head));
+        let mut narrator = Self {
+            head,
+            transcript,
+            envelope,
+            outlasts_waiting: terms.outlasts_waiting,
+            calls_to_come: 0,
+            told,
+            over: false,
+        };
+        narrator.over = narrator.is_last(narrator.told.0);
+        narrator
+    }
+
+    /// The task as it was after entry `seq` of its journal.
+    async fn at(
+        engine: &Engine,
+        key: &QueryKey,
+        seq: Seq,
+        envelope: Envelope,
+        terms: StreamTerms,
+    ) -> Result<Self, A2aError> {
+        let (namespace, name) = key;
+        let stored = engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
+        let stored = stored.ok_or_else(|| super::error::task_not_found(name.as_str(), None))?;
+        let mut entries = stored.entries.iter().take_while(|entry| entry.seq <= seq);
+        let created = entries.next();
+        let folded = created.and_then(|created| {
+            let head = Head::new(stored.head.uid, namespace.clone(), name.clone(), created).ok()?;
+            Some((head, Transcript::new(created)?))
+        });
+        let (mut head, mut transcript) = folded.ok_or_else(internal)?;
+        for entry in entries {
+            head.apply(entry).map_err(|_| internal())?;
+            transcript.apply(entry);
+        }
+        Ok(Self::of(head, transcript, envelope, terms))
+    }
+
+    /// The stream ends with this state.
+    fn is_last(&self, state: TaskState) -> bool {
+        state.is_terminal() || (state == TaskState::InputRequired && !self.outlasts_waiting)
+    }
+
+    fn snapshot(&self, history: Option<usize>) -> Bytes {
+        let task = task::task(&self.head, &self.transcript, Shown::all(history));
+        self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task)))
+    }
+
+    fn write(&self, seq: Option<Seq>, event: &StreamEvent) -> Bytes {
+        let id = seq.map(|seq| format!("{}.{seq}", self.head.uid));
+        sse::write_data(id.as_deref(), &self.envelope.event(event))
+    }
+
+    fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamEvent {
+        StreamEvent::ArtifactUpdate(ArtifactUpdate {
+            task_id: self.head.name.to_string(),
+            context_id: task::context_id(&self.head, &self.transcript),
+            artifact,
+            append,
+            last_chunk,
+        })
+    }
+
+    /// The status, if the client does not know it yet.
+    fn new_status(&mut self) -> Option<StreamEvent> {
+        let now = (task::state(self.head.status()), task::open_calls(&self.head));
+        if self.calls_to_come > 0 || now == self.told {
+            return None;
+        }
+        let state = now.0;
+        self.told = now;
+        self.over = self.is_last(state);
+        Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+            task_id: self.head.name.to_string(),
+            context_id: task::context_id(&self.head, &self.transcript),
+            status: task::status(&self.head, &self.transcript, true),
+            is_final: self.over,
+        })))
+    }
+}
+
+fn internal() -> A2aError {
+    crate::http::error::internal().into()
+}
+
+impl Narrate for TaskNarrator {
+    fn narrate(&mut self, watched: &Watched, _has_company: bool) -> Bytes {
+        let entry = match watched {
+            Watched::Entry(entry) => entry,
+            Watched::Delta { offset, text, .. } => {
+                let parts = vec![MessagePart::text(text.clone())];
+                let artifact = Artifact { artifact_id: task::artifact_id(&self.head), name: "answer", parts };
+                return self.write(None, &self.artifact(artifact, *offset > 0, false));
+            }
+            // How far an inside call is has no place in the protocol.
+            Watched::Progress(_) => return Bytes::new(),
+        };
+        if let Err(error) = self.head.apply(entry) {
+            tracing::error!(error = %error, "journal cannot be followed, ending the stream");
+            self.over = true;
+            return Bytes::new();
+        }
+        self.transcript.apply(entry);
+        let mut events = Vec::new();
+        match &entry.event {
+            Event::TurnEnded { calls: 0, rejected: None, text, .. } => {
+                let text = text.as_deref().unwrap_or_default();
+                let whole = task::answer(&self.head, &self.transcript, text);
+                // Whole, and so right whatever the client has read of earlier attempts.
+                events.push(self.artifact(whole, false, true));
+            }
+            Event::TurnEnded { calls, .. } => self.calls_to_come = *calls,
+            Event::CallAsked(_) => self.calls_to_come = self.calls_to_come.saturating_sub(1),
+            _ => {}
+        }
+        events.extend(self.new_status());
+        let mut text = Vec::new();
+        for event in &events {
+            text.extend_from_slice(&self.write(Some(entry.seq), event));
+        }
+        text.into()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+}

@@ -1,0 +1,219 @@
+//! A query as a task.
+//!
+//! The engine has one state; this is A2A's word and shape for it. Nothing is decided here. The answer of the agent is
+//! one artifact; calls that the client must run are in the message of an input-required status.
+
+use bosun_core::{
+    CallId, Head, Outcome, Status, Transcript,
+    event::CallRoute,
+    transcript::{Call, Ending, Turn},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    person,
+    tools::{self, CLIENT_TOOLS, PUT_ASIDE},
+    wire::{Artifact, MessagePart, MessageRole, PartContent, Task, TaskMessage, TaskState, TaskStatus},
+};
+
+/// The annotation that keeps the id of the message that created a task.
+pub(super) const MESSAGE_ID: &str = "bosun.dev/a2a-message-id";
+
+/// How much of a task is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    /// The last messages of the history: all if absent.
+    pub(super) history: Option<usize>,
+    pub(super) artifacts: bool,
+    /// Without the right `read`, an answer has the state and the calls to run, and nothing that was said.
+    pub(super) content: bool,
+}
+
+impl Shown {
+    pub(super) fn all(history: Option<usize>) -> Self {
+        Self { history, artifacts: true, content: true }
+    }
+}
+
+pub(super) fn state(status: Status) -> TaskState {
+    match status {
+        Status::Queued => TaskState::Submitted,
+        Status::Running => TaskState::Working,
+        Status::Waiting | Status::AwaitingApproval | Status::AwaitingParameters | Status::Held => {
+            TaskState::InputRequired
+        }
+        Status::Completed => TaskState::Completed,
+        Status::Failed => TaskState::Failed,
+        Status::Cancelled => TaskState::Canceled,
+    }
+}
+
+pub(super) fn task(head: &Head, transcript: &Transcript, shown: Shown) -> Task {
+    let history = (shown.content && shown.history != Some(0)).then(|| {
+        let mut messages = history(head, transcript);
+        if let Some(length) = shown.history {
+            messages.drain(..messages.len().saturating_sub(length));
+        }
+        messages
+    });
+    let answered = transcript.response().filter(|_| shown.artifacts && shown.content);
+    Task {
+        id: head.name.to_string(),
+        context_id: context_id(head, transcript),
+        status: status(head, transcript, shown.content),
+        artifacts: answered.map(|text| vec![answer(head, transcript, text)]),
+        history,
+    }
+}
+
+/// The conversation of a query; a query without one is a context of its own.
+pub(super) fn context_id(head: &Head, transcript: &Transcript) -> String {
+    let spec = &transcript.spec;
+    let conversation = spec.conversation.as_ref().map(|conversation| conversation.key.id.clone());
+    conversation.or_else(|| spec.session_id.clone()).unwrap_or_else(|| head.uid.to_string())
+}
+
+pub(super) fn status(head: &Head, transcript: &Transcript, shows_content: bool) -> TaskStatus {
+    let message = match transcript.end.as_ref().map(|end| &end.how) {
+        None => waiting_message(head, transcript),
+        Some(Ending::Failed { code, message }) if shows_content => {
+            let said = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
+            let metadata = Map::from_iter([("code".to_owned(), json!(code))]);
+            Some(TaskMessage { metadata, ..said })
+        }
+        Some(Ending::Cancelled { reason: Some(reason) }) if shows_content => {
+            Some(agent_message(head, transcript, "end", vec![MessagePart::text(reason.clone())]))
+        }
+        Some(Ending::Completed | Ending::Failed { .. } | Ending::Cancelled { .. }) => None,
+    };
+    TaskStatus { state: state(head.status()), message, timestamp: head.updated_at.to_rfc3339() }
+}
+
+/// The calls that the client must run, in the order in which the model asked.
+pub(super) fn open_calls(head: &Head) -> Vec<CallId> {
+    head.outside_calls().map(|(call, _)| call.id).collect()
+}
+
+fn waiting_message(head: &Head, transcript: &Transcript) -> Option<TaskMessage> {
+    let waiting: Vec<_> =
+        head.outside_calls().filter_map(|(call, deadline)| Some((transcript.call(call.id)?, deadline))).collect();
+    let Some(expires) = waiting.iter().map(|(_, deadline)| *deadline).min() else {
+        let parts = person::parts(head, transcript)?;
+        return Some(agent_message(head, transcript, &format!("person-{}", head.turn), parts));
+    };
+    let calls: Vec<_> = waiting.iter().map(|(call, deadline)| shown_call(call, Some(deadline.to_rfc3339()))).collect();
+    let names: Vec<_> = waiting.iter().map(|(call, _)| format!("`{}`", call.asked.tool)).collect();
+    let text = format!("Waiting for the client to run {}.", names.join(", "));
+    let parts = vec![MessagePart::text(text), MessagePart::data(json!({ "toolCalls": calls }))];
+    let message = agent_message(head, transcript, &format!("calls-{}", head.turn), parts);
+    let metadata = tools::metadata(json!({ "expiresAt": expires.to_rfc3339() }));
+    Some(TaskMessage { metadata, extensions: vec![CLIENT_TOOLS.to_owned()], ..message })
+}
+
+fn shown_call(call: &Call, deadline: Option<String>) -> Value {
+    let mut shown = json!({
+        "id": call.asked.call,
+        "type": "function",
+        "function": { "name": call.asked.tool, "arguments": call.asked.arguments },
+    });
+    if let Some(deadline) = deadline {
+        shown["deadline"] = json!(deadline);
+    }
+    shown
+}
+
+/// The artifact that the agent's answer is; also while it is still being written.
+pub(super) fn answer(head: &Head, transcript: &Transcript, text: &str) -> Artifact {
+    let data = transcript.output().map(MessagePart::data);
+    let parts = std::iter::once(MessagePart::text(text)).chain(data).collect();
+    Artifact { artifact_id: artifact_id(head), name: "answer", parts }
+}
+
+pub(super) fn artifact_id(head: &Head) -> String {
+    format!("{}-answer", head.uid)
+}
+
+fn agent_message(head: &Head, transcript: &Transcript, suffix: &str, parts: Vec<MessagePart>) -> TaskMessage {
+    message(head, transcript, MessageRole::Agent, format!("{}-{suffix}", head.uid), parts)
+}
+
+fn message(
+    head: &Head,
+    transcript: &Transcript,
+    role: MessageRole,
+    message_id: String,
+    parts: Vec<MessagePart>,
+) -> TaskMessage {
+    TaskMessage {
+        message_id,
+        context_id: context_id(head, transcript),
+        task_id: head.name.to_string(),
+        role,
+        parts,
+        metadata: Map::new(),
+        extensions: Vec::new(),
+    }
+}
+
+/// What was said, in order: the first message, then calls that were handed out and the client's reply to them. The
+/// journal keeps the id of the first message only; later ones are identified by their calls.
+fn history(head: &Head, transcript: &Transcript) -> Vec<TaskMessage> {
+    let spec = &transcript.spec;
+    let first = spec.annotations.get(MESSAGE_ID).cloned().unwrap_or_else(|| format!("{}-input", head.uid));
+    let asked = message(head, transcript, MessageRole::User, first, vec![MessagePart::text(spec.input.clone())]);
+    let mut messages = vec![asked];
+    for (number, turn) in (1_u32..).zip(&transcript.turns) {
+        messages.extend(exchange(head, transcript, number, turn));
+    }
+    messages
+}
+
+/// The calls of a turn and the client's reply, if all of them are answered.
+fn exchange(head: &Head, transcript: &Transcript, number: u32, turn: &Turn) -> Vec<TaskMessage> {
+    let is_outside = |call: &&Call| matches!(call.asked.route, CallRoute::Outside { .. });
+    let calls: Vec<_> = turn.calls.iter().filter(is_outside).collect();
+    if calls.is_empty() || calls.iter().any(|call| call.result.is_none()) {
+        return Vec::new();
+    }
+    let shown: Vec<_> = calls.iter().map(|call| shown_call(call, None)).collect();
+    let handed_out = TaskMessage {
+        extensions: vec![CLIENT_TOOLS.to_owned()],
+        ..agent_message(
+            head,
+            transcript,
+            &format!("calls-{number}"),
+            vec![MessagePart::data(json!({ "toolCalls": shown }))],
+        )
+    };
+    let outcomes: Vec<_> = calls.iter().filter_map(|call| Some((*call, &*call.result.as_ref()?.outcome))).collect();
+    let text = outcomes.iter().find_map(|(_, outcome)| match outcome {
+        Outcome::Failure { message, content: Some(content), .. } if message == PUT_ASIDE => content.inline_text(),
+        _ => None,
+    });
+    let reply = match text {
+        Some(text) => vec![MessagePart::text(text)],
+        None => {
+            let results: Vec<_> = outcomes.iter().map(|(call, outcome)| shown_result(call, outcome)).collect();
+            vec![MessagePart {
+                content: PartContent::Data(json!({ "toolResults": results })),
+                ..MessagePart::data(Value::Null)
+            }]
+        }
+    };
+    let reply = message(head, transcript, MessageRole::User, format!("{}-results-{number}", head.uid), reply);
+    vec![handed_out, reply]
+}
+
+fn shown_result(call: &Call, outcome: &Outcome) -> Value {
+    let content = outcome.content().and_then(bosun_core::Content::inline_text);
+    let mut shown = json!({
+        "toolCallId": call.asked.call,
+        "toolName": call.asked.tool,
+        "success": outcome.is_success(),
+        "result": content,
+    });
+    if let Outcome::Failure { message, .. } = outcome {
+        shown["error"] = json!(message);
+    }
+    shown
+}

@@ -1,0 +1,211 @@
+//! The client-tools extension: tools that a client brings to a task and runs itself.
+//!
+//! Definitions are in `metadata[URI].tools`, of the request or of its message. Calls are in a data part of the
+//! input-required status message, next to a text part for people; results come back in data parts of a message with the
+//! task's id. `docs/a2a-client-tools.md` is the specification. The forms of seed 003 are aliases on the same path.
+
+use bosun_core::{
+    Content, Outcome, Tool, Transcript, ceiling::RESULTS_DELIVERED, event::CallRoute, json::compact,
+    tool::definition::Rules,
+};
+use bosun_engine::Engine;
+use serde_json::{Map, Value, json};
+
+use super::{
+    error::A2aError,
+    reading::{SendParams, part_path},
+    wire::{MessagePart, PartContent},
+};
+use crate::{
+    asking::{
+        compile,
+        results::{CallRef, GivenResult, read_result},
+    },
+    http::{
+        error::{Code, clip},
+        report::RequestReport,
+    },
+};
+
+/// The identity and the version of the extension.
+pub(super) const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
+
+/// What the model reads as the outcome of calls that a plain message puts aside.
+pub(super) const PUT_ASIDE: &str = "Cancelled: user provided new input";
+
+/// The tools of a request, and whether they came in the form of seed 003.
+#[derive(Debug, Default)]
+pub(super) struct BroughtTools {
+    pub(super) tools: Vec<Tool>,
+    pub(super) is_seeds: bool,
+}
+
+/// Of a longer list, even small schemas are not compiled on a worker.
+const LONG_LIST: usize = 16;
+
+/// Reads and checks the tools that a request brings.
+pub(super) async fn brought(engine: &Engine, params: &SendParams) -> Result<BroughtTools, A2aError> {
+    let (definitions, path, is_seeds) = match (&params.tools, extension_of(params)) {
+        (Some(definitions), _) => (definitions, "tools".to_owned(), true),
+        (None, None) => return Ok(BroughtTools::default()),
+        (None, Some((extension, path))) => match extension.get("tools") {
+            Some(definitions) => (definitions, format!("{path}.tools"), false),
+            None => {
+                let message = "the client-tools extension has no `tools`";
+                return Err(A2aError::invalid(message, vec![(format!("{path}.tools"), "is missing".to_owned())]));
+            }
+        },
+    };
+    let listed = definitions.as_array().map(Vec::as_slice).unwrap_or_default();
+    let expensive = compile::expensive(engine, listed.iter(), listed.len() > LONG_LIST);
+    if !expensive.is_empty() {
+        engine.compile_ahead(expensive).await;
+    }
+    Ok(BroughtTools { tools: check(engine, definitions, &path)?, is_seeds })
+}
+
+/// What a request says about the extension, and where.
+fn extension_of(params: &SendParams) -> Option<(&Value, String)> {
+    let in_request = params.metadata.get(CLIENT_TOOLS).map(|value| (value, format!("metadata[\"{CLIENT_TOOLS}\"]")));
+    let in_message = || {
+        let value = params.message.metadata.get(CLIENT_TOOLS)?;
+        Some((value, format!("message.metadata[\"{CLIENT_TOOLS}\"]")))
+    };
+    in_request.or_else(in_message)
+}
+
+/// Whether a request brings tools, good or bad ones.
+pub(super) fn brings_tools(params: &SendParams) -> bool {
+    let in_extension = extension_of(params).is_some_and(|(extension, _)| extension.get("tools").is_some());
+    params.tools.is_some() || in_extension
+}
+
+/// The strict rules, with all faults at once.
+fn check(engine: &Engine, definitions: &Value, path: &str) -> Result<Vec<Tool>, A2aError> {
+    engine.definitions(Rules::Strict).check(definitions).map_err(|faults| {
+        let violations = faults.faults.iter().map(|fault| (format!("{path}{}", fault.path), fault.message.clone()));
+        A2aError::invalid(faults.to_string(), violations.collect())
+    })
+}
+
+/// The results in a message; `None` if it has none. A message with results has nothing else: text next to them would
+/// reach no model.
+pub(super) fn results_of(parts: &[MessagePart]) -> Result<Option<Vec<GivenResult>>, A2aError> {
+    let lists: Vec<_> = parts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, part)| match &part.content {
+            PartContent::Data(data) => Some((index, data.get("toolResults")?)),
+            _ => None,
+        })
+        .collect();
+    if lists.is_empty() {
+        return Ok(None);
+    }
+    if lists.len() < parts.len() {
+        let message = "a message with tool results must not have other parts: the model would not read them";
+        return Err(A2aError::invalid(message, vec![("message.parts".to_owned(), message.to_owned())]));
+    }
+    let mut results = Vec::new();
+    for (index, list) in lists {
+        results.extend(read_results(list, part_path(index).as_str())?);
+    }
+    Ok(Some(results))
+}
+
+/// Reads `toolResults`, a list of `{toolCallId, toolName, success, result, error}`.
+pub(super) fn read_results(list: &Value, path: &str) -> Result<Vec<GivenResult>, A2aError> {
+    let report = RequestReport::new(Code::InvalidToolResult, Vec::new());
+    let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+    let fields = report.body(json!({ "toolResults": list }))?;
+    let items = fields.list("toolResults");
+    if items.is_empty() {
+        let message = "must be a list with at least one result";
+        return Err(A2aError::invalid(message, vec![(format!("{prefix}toolResults"), message.to_owned())]));
+    }
+    if items.len() > RESULTS_DELIVERED {
+        let message = format!("has {} results; one delivery has at most {RESULTS_DELIVERED}", items.len());
+        return Err(A2aError::invalid(message.clone(), vec![(format!("{prefix}toolResults"), message)]));
+    }
+    let mut results = Vec::with_capacity(items.len());
+    fields.each_of("toolResults", items, |item_path, item| {
+        let Some(item) = fields.at(format!("{prefix}{item_path}").into(), item) else { return };
+        if !item.has("toolCallId") {
+            item.reject("toolCallId", "missing", "is missing: which call is it for?");
+        }
+        results.extend(read_result(&item));
+    });
+    drop(fields);
+    report.conclude()?;
+    Ok(results)
+}
+
+/// Refuses results for calls that the task does not have, or that are of another tool: nothing is recorded then.
+pub(super) fn check_results(results: &[GivenResult], transcript: &Transcript) -> Result<(), A2aError> {
+    let mut violations = Vec::new();
+    for (index, result) in results.iter().enumerate() {
+        let asked = match &result.which {
+            CallRef::Call(id) => transcript.call(*id).map(|call| &call.asked),
+            CallRef::Foreign(_) | CallRef::Tool(_) | CallRef::Claimed(..) => None,
+        };
+        let outside =
+            asked.filter(|asked| matches!(asked.route, CallRoute::Outside { .. } | CallRoute::Parameters { .. }));
+        match (outside, &result.tool_name) {
+            (None, _) => violations.push((
+                format!("toolResults[{index}].toolCallId"),
+                format!("{} is not a call of this task that a client may answer", result.which.named()),
+            )),
+            (Some(asked), Some(name)) if **name != *asked.tool => violations.push((
+                format!("toolResults[{index}].toolName"),
+                format!("is `{}`, and the call is one of `{}`", clip(name), asked.tool),
+            )),
+            (Some(_), _) => {}
+        }
+    }
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let sentences: Vec<_> = violations.iter().map(|(path, what)| format!("{path}: {what}")).collect();
+    Err(A2aError::invalid(sentences.join("; "), violations))
+}
+
+/// The outcomes of all open calls when the user says something else: the model reads the new input with the first.
+pub(super) fn put_aside(open: &[bosun_core::CallId], text: &str) -> Vec<GivenResult> {
+    let outcome = |index: usize| Outcome::Failure {
+        code: bosun_core::machine::outcome_code::TOOL_FAILED.into(),
+        message: PUT_ASIDE.into(),
+        content: (index == 0).then(|| Content::Inline(Value::from(text))),
+    };
+    let result = |(index, call): (usize, &bosun_core::CallId)| GivenResult {
+        which: CallRef::Call(*call),
+        tool_name: None,
+        outcome: outcome(index),
+    };
+    open.iter().enumerate().map(result).collect()
+}
+
+/// The text of a message for the model; files are refused where it is read.
+pub(super) fn input_of(parts: &[MessagePart]) -> String {
+    let texts = parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.clone()),
+        PartContent::Data(data) => Some(compact(data)),
+        PartContent::Raw(_) | PartContent::Url(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// What the card says about the extension.
+pub(super) fn card_params(engine: &Engine) -> Value {
+    let limits = engine.settings().limits;
+    json!({
+        "maxTools": bosun_core::ceiling::TOOLS,
+        "schemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "parallelCalls": true,
+        "defaultTimeoutMs": u64::try_from(limits.external_timeout.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// The metadata of a message of the extension.
+pub(super) fn metadata(content: Value) -> Map<String, Value> {
+    Map::from_iter([(CLIENT_TOOLS.to_owned(), content)])
+}

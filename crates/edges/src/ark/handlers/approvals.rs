@@ -1,0 +1,315 @@
+//! Handlers of approvals: what waits for a person, and what the person decides.
+//!
+//! A decision is read whole before anything is recorded. Only the words `approved` and `rejected` decide something; any
+//! other text that a person sends while an approval is open is a rejection with that reason, never consent.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{extract::State, response::Response};
+use bosun_core::{
+    CallId, ContentHash, Namespace,
+    ceiling::REASON_BYTES,
+    head::Decided,
+    machine::{Decision, DecisionVerdict},
+};
+use bosun_engine::{AskedDecision, DecideReport, DecisionTarget, QueryKey, store::QueryPage};
+use bosun_reading::{Field, FieldTable, table::text_schema};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    namespaces,
+    queries::{WaitParams, answer, mark_replayed},
+};
+use crate::{
+    AppState,
+    ark::{
+        answering::convert,
+        params::{
+            DEFAULT_WAIT, Paging, Params, QueryToken,
+            path::{QueryPath, ResourcePath},
+        },
+        reading::fields::{WAIT, read_body_wait},
+    },
+    auth::gate::{Caller, RequestNamespace},
+    http::{
+        answer::Json,
+        error::{ApiError, Code, call_not_found, clip},
+        extract::JsonBody,
+        report::{BodyFields, RequestReport},
+        warning::with_warnings,
+    },
+};
+
+const DECISION_WORD: Field = Field::new("decision", || json!({"enum": ["approved", "rejected"]}));
+const REASON: Field = Field::new("reason", text_schema);
+const HASH: Field = Field::new(
+    "hash",
+    || json!({"type": "string", "description": "Of the arguments that the person has seen; others are refused"}),
+);
+const ARGUMENTS: Field = Field::new(
+    "arguments",
+    || json!({"type": "object", "description": "To run instead; they are validated like those of the model"}),
+);
+/// The body of a decision.
+pub(crate) const DECISION: FieldTable = &[
+    Field::new("toolCallId", text_schema),
+    DECISION_WORD,
+    HASH,
+    ARGUMENTS,
+    REASON,
+    Field::new(
+        "text",
+        || json!({"type": "string", "description": "What a person has written instead of deciding: a rejection"}),
+    ),
+    WAIT,
+];
+/// The same about the one call that ARK's path names.
+pub(crate) const TASK_DECISION: FieldTable = &[DECISION_WORD, HASH, ARGUMENTS, REASON];
+
+/// What became of a decision, as ARK answers it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DecidedTask {
+    name: String,
+    namespace: String,
+    task_id: String,
+    decision: &'static str,
+}
+
+/// How many queries are looked at at a time for one call.
+const PAGE: usize = 100;
+
+/// `GET …/approvals`
+pub(crate) async fn list_approvals(
+    State(app): State<AppState>,
+    caller: Caller,
+    namespace: RequestNamespace,
+    Params { given: paging, warnings }: Params<Paging<QueryToken>>,
+) -> Result<Response, ApiError> {
+    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: None, approvals: true };
+    namespaces::require(&app, &caller, &namespace).await?;
+    let listed = app.engine.list(&namespace, &page).await?;
+    Ok(with_warnings(Json(convert::open_approvals(&listed)), &warnings))
+}
+
+/// `POST …/queries/{name}/approval`
+pub(crate) async fn decide_approval(
+    State(app): State<AppState>,
+    caller: Caller,
+    Params { given: (waiting, choice), warnings }: Params<WaitParams>,
+    path: QueryPath,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let post = body.read(|body| read(warnings, body))?;
+    let wait = waiting.or(post.wait.or(Some(DEFAULT_WAIT)));
+    let report = app.engine.decide(caller.actor.clone(), path.key()?, post.asked()?, wait).await?;
+    let replayed = accepted(&report)?;
+    let mut response = answer(&report.snapshot, &caller, choice.view, &post.warnings);
+    mark_replayed(&mut response, replayed);
+    Ok(response)
+}
+
+/// `POST …/a2a-tasks/{name}/approval`, ARK's form: the task is the call.
+pub(crate) async fn approve_task(
+    State(app): State<AppState>,
+    caller: Caller,
+    Params { warnings, .. }: Params,
+    ResourcePath { namespace, name }: ResourcePath,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let post = body.read(|body| read_task(warnings, body))?;
+    let call: CallId = name.parse().map_err(|_| {
+        let message = format!("A2ATask '{}' not found in namespace {namespace}", clip(&name));
+        ApiError::new(Code::CallNotFound, message)
+    })?;
+    let Some(key) = find(&app, &namespace, call).await? else {
+        return Err(ApiError::new(Code::ApprovalNotOpen, format!("A2ATask '{call}' is not awaiting approval")));
+    };
+    let decision = word(&post.decision);
+    let asked = AskedDecision { target: DecisionTarget::Call(call), decision: post.decision, seen: post.seen };
+    let report = app.engine.decide(caller.actor, key, asked, None).await?;
+    accepted(&report)?;
+    let name = report.snapshot.head.name.to_string();
+    let decided = DecidedTask { name, namespace: namespace.to_string(), task_id: call.to_string(), decision };
+    Ok(with_warnings(Json(decided), &post.warnings))
+}
+
+/// The query whose call this is, if it waits for approval.
+async fn find(app: &AppState, namespace: &Namespace, call: CallId) -> Result<Option<QueryKey>, ApiError> {
+    let mut page = QueryPage { limit: PAGE, before: None, status: None, approvals: true };
+    loop {
+        let listed = app.engine.list(namespace, &page).await?;
+        let found = listed.queries.iter().find(|(head, _)| head.approvals().any(|(open, _)| open.id == call));
+        if let Some((head, _)) = found {
+            return Ok(Some((head.namespace.clone(), head.name.clone())));
+        }
+        if listed.next.is_none() {
+            return Ok(None);
+        }
+        page.before = listed.next;
+    }
+}
+
+/// A valid decision.
+#[derive(Debug)]
+struct DecisionPost {
+    /// The call that it is about, as the client has written it.
+    call: Option<String>,
+    decision: Decision,
+    /// Whether it is a text, which is about every open approval.
+    is_text: bool,
+    seen: Option<ContentHash>,
+    wait: Option<Duration>,
+    warnings: Vec<String>,
+}
+
+impl DecisionPost {
+    fn asked(&self) -> Result<AskedDecision, ApiError> {
+        let target = match &self.call {
+            Some(id) => DecisionTarget::Call(id.parse().map_err(|_| call_not_found(id))?),
+            None if self.is_text => DecisionTarget::Every,
+            None => DecisionTarget::Only,
+        };
+        Ok(AskedDecision { target, decision: self.decision.clone(), seen: self.seen })
+    }
+}
+
+fn read(warnings: Vec<String>, body: Value) -> Result<DecisionPost, ApiError> {
+    let report = RequestReport::new(Code::InvalidDecision, warnings);
+    let fields = report.body(body)?.with_table(DECISION);
+    let call = fields.text("toolCallId");
+    let wait = read_body_wait(&fields);
+    let is_text = fields.has("text");
+    let decision = if is_text {
+        for name in ["decision", "arguments", "reason"] {
+            if fields.get(name).is_some() {
+                fields.reject(name, "mixed_forms", "cannot be combined with `text`, which is a rejection");
+            }
+        }
+        let reason = bounded(&fields, "text");
+        Some(Decision::Rejected { reason })
+    } else {
+        read_decision(&fields)
+    };
+    let seen = read_hash(&fields);
+    fields.finish();
+    drop(fields);
+    conclude(report, call, decision, is_text, seen, wait)
+}
+
+fn read_task(warnings: Vec<String>, body: Value) -> Result<DecisionPost, ApiError> {
+    let report = RequestReport::new(Code::InvalidDecision, warnings);
+    let fields = report.body(body)?.with_table(TASK_DECISION);
+    let decision = read_decision(&fields);
+    let seen = read_hash(&fields);
+    fields.finish();
+    drop(fields);
+    conclude(report, None, decision, false, seen, None)
+}
+
+fn conclude(
+    report: RequestReport,
+    call: Option<String>,
+    decision: Option<Decision>,
+    is_text: bool,
+    seen: Option<ContentHash>,
+    wait: Option<Duration>,
+) -> Result<DecisionPost, ApiError> {
+    let warnings = report.conclude()?;
+    // Without a decision the report has a fault.
+    let decision = decision.ok_or_else(|| ApiError::new(Code::InvalidDecision, "there is no decision"))?;
+    Ok(DecisionPost { call, decision, is_text, seen, wait, warnings })
+}
+
+fn read_decision(fields: &BodyFields<'_>) -> Option<Decision> {
+    let is_given = fields.has("decision");
+    let word = fields.text("decision");
+    let reason = bounded(fields, "reason");
+    let arguments = match fields.get("arguments") {
+        Some(value @ Value::Object(_)) => Some(Arc::new(value)),
+        Some(other) => {
+            fields.wrong_field("arguments", &other, "an object", "");
+            None
+        }
+        None => None,
+    };
+    match word.as_deref() {
+        Some("approved") => Some(Decision::Approved { arguments }),
+        Some("rejected") if arguments.is_some() => {
+            fields.reject("arguments", "contradiction", "are of no use for a call that is rejected");
+            None
+        }
+        Some("rejected") => Some(Decision::Rejected { reason }),
+        Some(_) => {
+            fields.reject("decision", "invalid_value", "must be `approved` or `rejected`");
+            None
+        }
+        None if is_given => None,
+        None => {
+            fields.reject("decision", "missing", "is missing: `approved` or `rejected`");
+            None
+        }
+    }
+}
+
+fn bounded(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+    let text = fields.text(name);
+    if text.as_ref().is_some_and(|text| text.len() > REASON_BYTES) {
+        fields.reject(name, "too_large", format!("has more than {REASON_BYTES} bytes"));
+    }
+    text
+}
+
+fn read_hash(fields: &BodyFields<'_>) -> Option<ContentHash> {
+    let written = fields.text("hash")?;
+    let hash = written.parse().ok();
+    if hash.is_none() {
+        fields.reject("hash", "invalid_value", "must be the `hash` of the approval: 64 hexadecimal digits");
+    }
+    hash
+}
+
+fn word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Approved { .. } => "approved",
+        Decision::Rejected { .. } => "rejected",
+    }
+}
+
+/// Whether a report only repeats what was decided before; an error if nothing of it counts.
+fn accepted(report: &DecideReport) -> Result<bool, ApiError> {
+    let is = |wanted| report.verdicts.iter().any(|(_, verdict)| *verdict == wanted);
+    if is(DecisionVerdict::Accepted) {
+        return Ok(false);
+    }
+    if is(DecisionVerdict::Replayed) {
+        return Ok(true);
+    }
+    let refusal = report.verdicts.iter().find_map(|(call, verdict)| refusal(*call, *verdict));
+    Err(refusal.unwrap_or_else(|| ApiError::new(Code::ApprovalNotOpen, "no call waits for approval")))
+}
+
+fn refusal(call: CallId, verdict: DecisionVerdict) -> Option<ApiError> {
+    let (code, message) = match verdict {
+        DecisionVerdict::Accepted | DecisionVerdict::Replayed => return None,
+        DecisionVerdict::AlreadyDecided(Decided::Approved) => {
+            (Code::AlreadyDecided, format!("call `{call}` was approved already; that decision stays"))
+        }
+        DecisionVerdict::AlreadyDecided(Decided::Rejected) => {
+            (Code::AlreadyDecided, format!("call `{call}` was rejected already; that decision stays"))
+        }
+        DecisionVerdict::OtherArguments => {
+            let message = format!("`hash` is not that of the arguments of call `{call}`: read the approval again");
+            (Code::ArgumentsChanged, message)
+        }
+        DecisionVerdict::Expired => {
+            (Code::ApprovalExpired, format!("call `{call}` was not decided in time; the agent went on without it"))
+        }
+        DecisionVerdict::Cancelled => (Code::CallCancelled, format!("call `{call}` is void: the query has ended")),
+        DecisionVerdict::Unknown => return Some(call_not_found(&call.to_string())),
+        DecisionVerdict::NotAwaiting => (Code::ApprovalNotOpen, format!("call `{call}` does not wait for approval")),
+    };
+    Some(ApiError::new(code, message))
+}

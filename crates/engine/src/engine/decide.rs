@@ -1,0 +1,209 @@
+//! What people do for a query: approve and reject calls, and give the values of parameters.
+//!
+//! What a person sends is validated like what a model sends, against the tools that were frozen with the query, before
+//! the query is locked. An approval that is not accepted is in the audit log.
+
+use std::{sync::Arc, time::Duration};
+
+use bosun_core::{
+    Actor, CallId, Content, ContentHash, Outcome, Toolset,
+    audit::AuditRecord,
+    ceiling::ARGUMENT_BYTES,
+    head::{CallHead, WaitingOn},
+    json,
+    machine::{self, CallDecision, Decision, DecisionVerdict, Delivery, DeliveryTarget},
+    schema::{Schema, Violation},
+    tool::missing::ParameterRequest,
+};
+use serde_json::Value;
+
+use crate::{Engine, EngineError, QueryKey, Snapshot, StoreError, engine::Inner, fault, queries::live::LiveQuery};
+
+/// Which calls a decision is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionTarget {
+    Call(CallId),
+    /// The one call that waits for approval.
+    Only,
+    /// Every call that waits for approval.
+    Every,
+}
+
+/// A decision, as a person sends it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedDecision {
+    pub target: DecisionTarget,
+    pub decision: Decision,
+    /// The hash of the arguments that the person has seen.
+    pub seen: Option<ContentHash>,
+}
+
+/// The verdict on each decision, and the query after them.
+#[derive(Clone, Debug)]
+pub struct DecideReport {
+    pub verdicts: Vec<(CallId, DecisionVerdict)>,
+    pub snapshot: Snapshot,
+}
+
+impl Engine {
+    /// Approves or rejects calls that wait for it. With `wait`, answers with the agent's next action.
+    ///
+    /// # Errors
+    /// If the query does not exist, no call waits and none is named, several do and none is named, changed arguments
+    /// are invalid, or the store fails. The report has a verdict for each call.
+    #[tracing::instrument(level = "debug", name = "query.decide", skip_all, fields(query = %key.1))]
+    pub async fn decide(
+        &self,
+        by: Actor,
+        key: QueryKey,
+        asked: AskedDecision,
+        wait: Option<Duration>,
+    ) -> Result<DecideReport, EngineError> {
+        self.detached(async move |inner| {
+            let live = inner.live_queries.entry(&key);
+            let AskedDecision { target, decision, seen } = asked;
+            let target = inner.open_approval(&live, &key, target).await?;
+            let decision = inner.check_edit(&live, &key, &target, decision).await?;
+            let mut locked = live.lock(&*inner.store).await?;
+            let (head, now) = (Arc::clone(&Inner::state_of(&locked, &key)?.head), inner.clock.now());
+            let decisions = target.iter().map(|call| CallDecision { call: *call, decision: decision.clone(), seen });
+            let (events, verdicts) = machine::decide_each(&head, now, decisions.collect(), &by);
+            let verdicts: Vec<_> = target.into_iter().zip(verdicts).collect();
+            let refused = verdicts.iter().filter_map(|(call, verdict)| {
+                Some(AuditRecord::of_refused_decision(&head, now, &by, *call, refusal(*verdict)?))
+            });
+            let refused: Vec<_> = refused.collect();
+            if !refused.is_empty() {
+                inner.store.record(&head.namespace, refused)?;
+            }
+            let changed = !events.is_empty();
+            let position = inner.move_on(&live, &mut locked, now, events, "decide.appended")?;
+            drop(locked);
+            let is_news = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
+            let wait = wait.filter(|_| verdicts.iter().any(is_news));
+            let snapshot = inner.answer(&live, position, wait).await?;
+            if changed {
+                fault::point("decide.durable");
+            }
+            Ok(DecideReport { verdicts, snapshot })
+        })
+        .await
+    }
+}
+
+/// The code of a decision that was not accepted.
+fn refusal(verdict: DecisionVerdict) -> Option<&'static str> {
+    match verdict {
+        DecisionVerdict::Accepted | DecisionVerdict::Replayed => None,
+        DecisionVerdict::AlreadyDecided(_) => Some("already_decided"),
+        DecisionVerdict::OtherArguments => Some("arguments_changed"),
+        DecisionVerdict::Expired => Some("approval_expired"),
+        DecisionVerdict::Cancelled => Some("call_cancelled"),
+        DecisionVerdict::Unknown => Some("call_not_found"),
+        DecisionVerdict::NotAwaiting => Some("approval_not_open"),
+    }
+}
+
+impl Inner {
+    /// The toolset that was frozen with a query.
+    pub(crate) async fn frozen_toolset(&self, hash: ContentHash) -> Result<Option<Arc<Toolset>>, StoreError> {
+        if let Some(toolset) = self.toolsets.get(hash) {
+            return Ok(Some(toolset));
+        }
+        let Some(document) = self.store.document(hash).await? else { return Ok(None) };
+        let read = Toolset::from_document(&document).ok();
+        Ok(read.map(|toolset| self.toolsets.share(toolset.sharing(&self.schemas))))
+    }
+
+    async fn snapshot_of(&self, live: &LiveQuery, key: &QueryKey) -> Result<Snapshot, EngineError> {
+        let locked = live.lock(&*self.store).await?;
+        Ok(Self::state_of(&locked, key)?.snapshot())
+    }
+
+    /// The calls that a target means.
+    async fn open_approval(
+        &self,
+        live: &LiveQuery,
+        key: &QueryKey,
+        target: DecisionTarget,
+    ) -> Result<Vec<CallId>, EngineError> {
+        if let DecisionTarget::Call(call) = target {
+            return Ok(vec![call]);
+        }
+        let Snapshot { head, .. } = self.snapshot_of(live, key).await?;
+        let open: Vec<CallId> = head.approvals().map(|(call, _)| call.id).collect();
+        match (target, open.len()) {
+            (_, 0) => Err(EngineError::NothingToApprove(head.name.clone())),
+            (DecisionTarget::Only, 2..) => Err(EngineError::SeveralToApprove(head.name.clone())),
+            _ => Ok(open),
+        }
+    }
+
+    /// Validates arguments that a person has changed, as those of the model were. What the agent itself sets stays.
+    async fn check_edit(
+        &self,
+        live: &LiveQuery,
+        key: &QueryKey,
+        calls: &[CallId],
+        decision: Decision,
+    ) -> Result<Decision, EngineError> {
+        let Decision::Approved { arguments: Some(edited) } = decision else { return Ok(decision) };
+        let Snapshot { transcript, .. } = self.snapshot_of(live, key).await?;
+        let unchanged = Decision::Approved { arguments: Some(Arc::clone(&edited)) };
+        // Of a call that does not exist, the machine says so.
+        let Some(call) = calls.first().and_then(|call| transcript.call(*call)) else { return Ok(unchanged) };
+        let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
+        let name = call.asked.tool.to_string();
+        let Some(toolset) = toolset else { return Ok(unchanged) };
+        let invalid = |violations| EngineError::InvalidEdit { tool: name.clone(), violations };
+        let Some(member) = toolset.get(&name) else { return Ok(unchanged) };
+        let tool = Arc::clone(&member.tool);
+        let schema = member.schema().map_err(|source| EngineError::ToolUnusable { tool: name.clone(), source })?;
+        let mut arguments = Value::clone(&edited);
+        if let Value::Object(members) = &mut arguments {
+            members.retain(|name, _| !tool.presets.iter().any(|preset| preset.name == *name));
+        }
+        let checked = self.offload.run(move || schema.check_value(arguments)).await.map_err(invalid)?;
+        let mut arguments = checked.into_value();
+        let whole = |message: String| vec![Violation { path: String::new(), keyword: "size".to_owned(), message }];
+        tool.fill_presets(&mut arguments, &transcript.spec.parameters).map_err(|message| invalid(whole(message)))?;
+        if json::compact_size(&arguments) > ARGUMENT_BYTES {
+            return Err(invalid(whole(format!("Arguments have more than {ARGUMENT_BYTES} bytes"))));
+        }
+        Ok(Decision::Approved { arguments: Some(Arc::new(arguments)) })
+    }
+
+    /// Validates values of parameters before they are delivered: invalid ones leave their call waiting.
+    pub(crate) async fn check_values(&self, query: &Snapshot, deliveries: &[Delivery]) -> Result<(), EngineError> {
+        let Snapshot { head, transcript } = query;
+        let is_request =
+            |call: &CallHead| call.state.waiting().is_some_and(|waiting| waiting.on == WaitingOn::Parameters);
+        let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
+        for Delivery { target, outcome } in deliveries {
+            let is_meant = |call: &&CallHead| match target {
+                DeliveryTarget::Call(id) | DeliveryTarget::Claimed(id, _) => call.id == *id,
+                DeliveryTarget::Tool(name) => *call.tool == **name,
+            };
+            let call = head.calls.iter().filter(|call| is_request(call)).find(is_meant);
+            let asked = call.and_then(|call| transcript.call(call.id)).map(|call| Arc::clone(&call.asked.arguments));
+            let (Some(asked), Some(toolset)) = (asked, &toolset) else { continue };
+            let Outcome::Success { content } = outcome else { continue };
+            let values = match content {
+                Content::Inline(values) => values.clone(),
+                Content::Blocks(_) | Content::Large(_) => Value::Null,
+            };
+            let whole = |message: String| vec![Violation { path: String::new(), keyword: "type".to_owned(), message }];
+            let request = ParameterRequest::read(toolset, &asked)
+                .map_err(|message| EngineError::InvalidValues { violations: whole(message) })?;
+            let checked = self
+                .offload
+                .run(move || match Schema::compile(&request.schema) {
+                    Ok(schema) => schema.check_value(values).map(|_| ()),
+                    Err(error) => Err(whole(error.to_string())),
+                })
+                .await;
+            checked.map_err(|violations| EngineError::InvalidValues { violations })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Limits: the defaults of the server, and its ceilings for what is asked for.
+
+use std::time::Duration;
+
+use bosun_core::{QueryLimits, Tool, query::AskedLimits, tool::toolset::Mode};
+use serde_json::json;
+
+use super::world::{EngineWorld, PATIENCE, outside, submission};
+use crate::{
+    EngineSettings, Snapshot, Submission,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn},
+};
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+async fn ask(limits: AskedLimits, tool: Tool) -> Snapshot {
+    let defaults = QueryLimits { external_timeout: seconds(10), max_tool_calls: 10, ..QueryLimits::default() };
+    let ceilings = QueryLimits { external_timeout: seconds(1_000), max_tool_calls: 100, ..defaults };
+    let settings = EngineSettings { limits: defaults, ceilings, ..EngineSettings::default() };
+    let script = ScriptedModel::always(vec![ScriptedTurn::call("ask", &json!({})), ScriptedTurn::say("done")]);
+    let world = EngineWorld::with_settings(script, CallLedger::open(), settings).await;
+    let asked = Submission { limits, ..submission("q", vec![tool]) };
+    world.engine.submit(asked, PATIENCE).await.unwrap().snapshot
+}
+
+/// How long the call waits, and whether there is a warning about it.
+async fn check(asked: Option<u64>, of_tool: Option<u64>, expect: (u64, bool)) {
+    let limits = AskedLimits { external_timeout: asked.map(seconds), ..AskedLimits::default() };
+    let paused = ask(limits, Tool { timeout: of_tool.map(seconds), ..outside("ask") }).await;
+    let waits = paused.head.deadline().unwrap().since(paused.head.updated_at);
+    let warned = paused.transcript.spec.warnings.iter().any(|warning| warning.contains("was narrowed"));
+    assert_eq!((waits.as_secs(), warned), expect, "asked {asked:?}, tool {of_tool:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_and_a_tool_get_what_they_ask_for_up_to_the_ceiling() {
+    check(None, None, (10, false)).await;
+    check(Some(500), None, (500, false)).await;
+    // The edge warns of what a request asks for.
+    check(Some(5_000), None, (1_000, false)).await;
+    check(Some(5), None, (5, false)).await;
+    check(None, Some(500), (500, false)).await;
+    check(None, Some(5_000), (1_000, true)).await;
+    check(None, Some(5), (5, false)).await;
+    // What the query has asked for bounds its tools.
+    check(Some(5), Some(500), (5, true)).await;
+    check(Some(500), Some(20), (20, false)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_calls_has_a_default_and_a_ceiling() {
+    for (asked, expect) in [(None, 10), (Some(3), 3), (Some(50), 50), (Some(500), 100)] {
+        let limits = AskedLimits { max_tool_calls: asked, ..AskedLimits::default() };
+        assert_eq!(ask(limits, outside("ask")).await.head.limits.max_tool_calls, expect, "{asked:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_of_the_client_that_the_agent_hides_is_warned_about() {
+    for (mode, name, warned) in [
+        (Mode::Hybrid, "once", true),
+        (Mode::Hybrid, "ask", false),
+        (Mode::N8n, "once", false),
+        (Mode::Ark, "once", false),
+    ] {
+        let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
+        let asked = Submission { mode, ..submission("q", vec![outside(name)]) };
+        let done = world.engine.submit(asked, PATIENCE).await.unwrap().snapshot;
+        let warning = "tool `once` of the client is not used: the agent has a tool of that name";
+        assert_eq!(done.transcript.spec.warnings.iter().any(|found| found == warning), warned, "{mode:?} {name}");
+    }
+}
