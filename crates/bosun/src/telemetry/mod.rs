@@ -60,13 +60,17 @@ impl Telemetry {
 /// The level without `RUST_LOG`.
 const USUAL: LevelFilter = LevelFilter::INFO;
 
-/// Its log has whole messages, with arguments and results of tools, so it is off; the server logs faults itself.
-const MCP_LIBRARY: &str = "rmcp";
+/// Libraries whose log is off whatever `RUST_LOG` says; the server reports their faults itself. `rmcp` logs whole messages, with
+/// arguments and results of tools. `notify` logs every file event: where the log is in a watched directory, each line would be the
+/// event that causes the next one.
+const SILENCED: [&str; 2] = ["rmcp", "notify"];
 
 /// Starts logging. Only the first call in a process has an effect.
 pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
-    let filter = EnvFilter::builder().with_default_directive(USUAL.into()).from_env()?;
-    let filter = filter.add_directive(format!("{MCP_LIBRARY}=off").parse()?);
+    let mut filter = EnvFilter::builder().with_default_directive(USUAL.into()).from_env()?;
+    for library in SILENCED {
+        filter = filter.add_directive(format!("{library}=off").parse()?);
+    }
     #[cfg(feature = "otel")]
     if let Some((spans, exporter)) = otel::start()? {
         // Each has its own filter: fewer lines must not mean fewer spans.
@@ -83,7 +87,8 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some_and(|directives| !directives.is_empty()) {
         say(registry.with(filter), format)?;
     } else {
-        say(registry.with(Targets::new().with_default(USUAL).with_target(MCP_LIBRARY, LevelFilter::OFF)), format)?;
+        let targets = Targets::new().with_default(USUAL);
+        say(registry.with(targets.with_targets(SILENCED.map(|library| (library, LevelFilter::OFF)))), format)?;
     }
     #[cfg(not(feature = "otel"))]
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {

@@ -193,6 +193,20 @@ async fn a_config_map_is_swapped_as_a_whole() {
     described(&server, "version two").await;
 }
 
+#[tokio::test]
+async fn a_log_in_a_watched_directory_does_not_feed_itself() {
+    let mut world = world();
+    // The log of a world is next to its manifests, so its directory is watched for swapped links.
+    world.set("RUST_LOG", "trace");
+    let server = world.start().await;
+    write_all(&world.path("manifests"), "Changed");
+    described(&server, "Changed").await;
+    let log = std::fs::read_to_string(world.log()).unwrap();
+    assert!(log.contains("TRACE"), "the level is in effect");
+    let events: Vec<_> = log.lines().filter(|line| line.contains("inotify event")).take(3).collect();
+    assert_eq!(events, <[&str; 0]>::default(), "the watcher logs the writes of its own log");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sighup_reloads_at_once() {
     let world = world();
