@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::Doorkeeper,
+    access::AccessWatcher,
     config::Config,
     mcp::McpServers,
     reload::{Reloader, Sources},
@@ -46,7 +46,7 @@ const ACTS_LOOKED_AT: Duration = Duration::from_secs(2);
 pub(crate) struct App {
     engine: Engine,
     reloader: Reloader,
-    doorkeeper: Option<Doorkeeper>,
+    access_watcher: Option<AccessWatcher>,
     data: PathBuf,
     hosts: Vec<String>,
     max_connections: usize,
@@ -59,8 +59,8 @@ pub(crate) struct App {
 impl App {
     /// `exports_spans` is true if there is a collector for them.
     pub(crate) async fn open(config: &Config, exports_spans: bool) -> anyhow::Result<Self> {
-        let doorkeeper = match &config.auth {
-            Some(path) => Some(Doorkeeper::open(path).await.context("the keys cannot be used")?),
+        let access_watcher = match &config.auth {
+            Some(path) => Some(AccessWatcher::open(path).await.context("the keys cannot be used")?),
             None => None,
         };
         let clock = Arc::new(SystemClock);
@@ -96,18 +96,18 @@ impl App {
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
         let a2a_errors = config.a2a_errors.unwrap_or_default();
         let data = config.data.clone();
-        Ok(Self { engine, reloader, doorkeeper, data, hosts, max_connections, a2a_errors, agents, mcp })
+        Ok(Self { engine, reloader, access_watcher, data, hosts, max_connections, a2a_errors, agents, mcp })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
     /// connections and engine stop concurrently; the store is closed after its last reader.
     pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
-        let access = self.doorkeeper.as_ref().map_or_else(Access::open, Doorkeeper::access);
+        let access = self.access_watcher.as_ref().map_or_else(Access::open, AccessWatcher::access);
         let hangup = || signal(SignalKind::hangup()).context("cannot listen for signals");
         let (of_keys, of_sources) = (hangup()?, hangup()?);
         let doors = async {
-            if let Some(doorkeeper) = self.doorkeeper {
-                doorkeeper.run(of_keys, stopping.clone(), &self.engine).await;
+            if let Some(access_watcher) = self.access_watcher {
+                access_watcher.run(of_keys, stopping.clone(), &self.engine).await;
             }
         };
         let reloads = self.reloader.run(of_sources, stopping);

@@ -499,10 +499,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_older_handle_is_fenced() {
-        use crate::testing::scribe::Scribe;
+        use crate::testing::query_writer::QueryWriter;
         let memory = MemoryStore::new();
         let _later = memory.reopen();
-        let refused = Scribe::new("default", "a", 1).create();
+        let refused = QueryWriter::new("default", "a", 1).create();
         assert!(matches!(memory.append(refused), Err(StoreError::Fenced)));
     }
 }

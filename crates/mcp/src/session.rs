@@ -63,7 +63,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the program provides to its sessions.
 #[derive(Debug)]
-pub(crate) struct Means {
+pub(crate) struct SessionContext {
     pub(crate) pool: Arc<Pool>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) tasks: TaskTracker,
@@ -101,7 +101,7 @@ impl Session {
     /// Connects to a server. `headers` are sent in addition to those that are the same in all sessions. `is_older` remembers that it speaks a revision with `initialize`, so that a server which
     /// ignores the newer protocol's first request costs ten seconds only once.
     pub(crate) async fn open(
-        means: &Means,
+        means: &SessionContext,
         server: &Arc<McpServerManifest>,
         headers: &[(String, String)],
         is_older: &AtomicBool,
@@ -123,7 +123,7 @@ impl Session {
 
     async fn open_as(
         lifecycle: ClientLifecycleMode,
-        means: &Means,
+        means: &SessionContext,
         server: &Arc<McpServerManifest>,
         headers: &[(String, String)],
         list_changed: &Arc<Notify>,

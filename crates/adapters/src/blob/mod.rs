@@ -31,7 +31,7 @@ use bosun_engine::{
 };
 use bytes::Bytes;
 
-use crate::ownership;
+use crate::file_ownership;
 
 /// The suffix of a draft.
 const DRAFT: &str = ".new";
@@ -105,8 +105,8 @@ impl BlobDirectory {
     /// # Errors
     /// If it cannot be used.
     pub fn open(path: &Path) -> io::Result<Self> {
-        ownership::make_private(path)?;
-        ownership::withdraw(path);
+        file_ownership::create_private_dir(path)?;
+        file_ownership::revoke_world_access(path);
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_directory(parent)?;
         }

@@ -1,6 +1,6 @@
 //! `bosun models serve`: a stand-in for the APIs of paid models.
 //!
-//! It plays a script over HTTP, in the formats of OpenAI's chat completions and of Anthropic's messages, with the
+//! It answers a script over HTTP, in the formats of OpenAI's chat completions and of Anthropic's messages, with the
 //! faults that the script asks for, so that a client of these APIs can be tried without a
 //! key. It has no state to lose: a signal ends it at once. The stand-in itself is a crate of its own, which is
 //! linked with the feature `standin` only.
@@ -51,12 +51,12 @@ async fn serve(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
     use std::io::Write as _;
 
     use anyhow::Context as _;
-    use bosun_standin::{Plays, StandIn};
+    use bosun_standin::{StandIn, StandInAnswers};
 
     let text = std::fs::read_to_string(script).with_context(|| format!("{} cannot be read", script.display()))?;
-    let plays = Plays::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    let answers = StandInAnswers::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
     let listener = tokio::net::TcpListener::bind(listen).await;
-    let stand_in = StandIn::serving(listener.with_context(|| format!("cannot listen on {listen}"))?, plays)?;
+    let stand_in = StandIn::serving(listener.with_context(|| format!("cannot listen on {listen}"))?, answers)?;
     writeln!(std::io::stdout(), "listening on {} with {}", stand_in.url(), script.display())?;
     stand_in.join().await.context("the stand-in failed")
 }

@@ -8,10 +8,10 @@
 //! found again in what is stored.
 
 mod oracle;
-mod talk;
+mod workload;
 
 use bosun_engine::fault::POINTS;
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use crate::support::{
     killer::Killer,
     proof::{Proof, scale, seed},
     rng::Rng,
-    server::{Death, World},
+    server::{ProcessExit, World},
 };
 
 /// The number of queries in flight.
@@ -80,20 +80,20 @@ async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9(
     let test = "conversations::a_conversation_has_every_answered_query_once_and_in_order_after_kill_9";
     let mut proof = Proof::begin(test, seed, &[("BOSUN_CONVERSATION_KILLS", kills)]);
     let rng = Rng::new(seed);
-    let script = Plays::parse("script.yaml", SCRIPT).expect("a script");
+    let script = StandInAnswers::parse("script.yaml", SCRIPT).expect("a script");
     let model = StandIn::recording(script).await.expect("a port");
     let world = World::new();
     std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");
 
     let (announce, address) = watch::channel(Address::default());
-    let talk = talk::Talk::new(Client::new(address), rng.branch(1));
+    let talk = workload::ConversationWorkload::new(Client::new(address), rng.branch(1));
     let clients = talk.begin(CLIENTS);
     let mut killer = Killer::new(&world, announce, talk.client(), rng.branch(2));
     let points = points();
     killer.carry_out(kills, &points).await;
     let mut last = killer.start().await;
     let told = clients.end().await;
-    assert_eq!(last.kill().await, Death::Killed);
+    assert_eq!(last.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &told, &model.requests());
     proof.violations(violations);
@@ -143,7 +143,7 @@ spec: {{provider: openai, model: {{value: some}}, config: {{openai: {{baseUrl: {
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Agent
 metadata: {{name: talker}}
-spec: {{prompt: Talk., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
+spec: {{prompt: ConversationWorkload., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Memory

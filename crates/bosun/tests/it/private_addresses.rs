@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 async fn trap() -> StandIn {
-    let script = Plays::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
+    let script = StandInAnswers::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
     StandIn::recording(script).await.unwrap()
 }
 

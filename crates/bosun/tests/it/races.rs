@@ -18,8 +18,8 @@ use crate::support::{
     oracle::{self, Post, Record, Said},
     proof::{Proof, scale, seed},
     rng::Rng,
-    scenes::{self, Scene},
-    server::{Death, Server, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, Server, World},
     soon,
 };
 
@@ -29,13 +29,13 @@ const WAYS: usize = 8;
 const DEADLINES_AT_ONCE: u64 = 16;
 
 /// A server, and a client of it.
-struct Stage {
+struct RaceWorld {
     world: World,
     server: Server,
     client: Client,
 }
 
-impl Stage {
+impl RaceWorld {
     async fn set() -> Self {
         let world = World::new();
         let server = world.start().await;
@@ -45,7 +45,7 @@ impl Stage {
 
     /// Stops the server and lets the oracle check its files.
     async fn judge(mut self, proof: &mut Proof, records: &[Record]) -> oracle::Figures {
-        assert_eq!(self.server.kill().await, Death::Killed);
+        assert_eq!(self.server.kill().await, ProcessExit::Killed);
         let (figures, violations) = oracle::judge(&self.world, records);
         proof.violations(violations);
         figures
@@ -53,8 +53,8 @@ impl Stage {
 }
 
 /// Creates a query and waits until it waits.
-async fn paused(client: &Client, name: &str, scene: Scene, external_timeout: Option<Duration>) -> Answer {
-    let mut body = scenes::query(name, scene);
+async fn paused(client: &Client, name: &str, scenario: Scenario, external_timeout: Option<Duration>) -> Answer {
+    let mut body = scenarios::query(name, scenario);
     if let Some(timeout) = external_timeout {
         body["externalTimeout"] = json!(format!("{}ms", timeout.as_millis()));
     }
@@ -88,13 +88,13 @@ async fn one_of_eight_simultaneous_posts_is_accepted() {
     let (seed, calls) = (seed(), scale("BOSUN_RACE_CALLS", 1_000));
     let name = "races::one_of_eight_simultaneous_posts_is_accepted";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_RACE_CALLS", calls)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut records = Vec::new();
     let mut verdicts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut raced = 0;
     while raced < calls {
         let mut record = Record { name: format!("race-{raced}"), acknowledged: true, ..Record::default() };
-        let query = paused(&stage.client, &record.name, Scene::Several(10), None).await;
+        let query = paused(&stage.client, &record.name, Scenario::Several(10), None).await;
         for (index, (call, _)) in query.waiting_calls().into_iter().enumerate() {
             // Half of the calls get one result eight times, the others eight different ones.
             let content = |way| if index % 2 == 0 { call.clone() } else { format!("{call} {way}") };
@@ -148,12 +148,12 @@ async fn results_of_parallel_calls_resume_the_query_once() {
     let (seed, rounds) = (seed(), scale("BOSUN_PARALLEL_ROUNDS", 50));
     let name = "races::results_of_parallel_calls_resume_the_query_once";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_PARALLEL_ROUNDS", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut records = Vec::new();
     for round in 0..rounds {
         let mut record = Record { name: format!("parallel-{round}"), acknowledged: true, ..Record::default() };
         let calls = 2 + u32::try_from(round % 9).expect("a digit");
-        let query = paused(&stage.client, &record.name, Scene::Several(calls), None).await;
+        let query = paused(&stage.client, &record.name, Scenario::Several(calls), None).await;
         let results: Vec<_> = query.waiting_calls().into_iter().map(|(call, _)| (call.clone(), call)).collect();
         for (call, content, answer) in race(&stage.client, &record.name, results.into_iter()).await {
             match said(&answer) {
@@ -177,18 +177,18 @@ async fn a_result_and_a_cancellation_agree_on_who_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_CANCEL_RACES", 200));
     let name = "races::a_result_and_a_cancellation_agree_on_who_came_first";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_CANCEL_RACES", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut records = Vec::new();
     let (mut first, mut ends): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
     for round in 0..rounds {
         let mut record =
             Record { name: format!("cancel-{round}"), acknowledged: true, cancelled: true, ..Record::default() };
-        let query = paused(&stage.client, &record.name, Scene::Outside, None).await;
+        let query = paused(&stage.client, &record.name, Scenario::Outside, None).await;
         let (call, _) = query.waiting_calls().remove(0);
         let path = format!("/{}/cancel", record.name);
         let (posted, cancelled) = tokio::join!(
             post(&stage.client, &record.name, &call, "result"),
-            stage.client.insist(Method::PATCH, &path, None),
+            stage.client.retry_until_answered(Method::PATCH, &path, None),
         );
         if cancelled.answer.status != 200 {
             proof.violation(format!("{}: cancelling was answered with {}", record.name, cancelled.answer.body));
@@ -216,7 +216,7 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
     let (seed, rounds) = (seed(), scale("BOSUN_EARLY_RESULTS", 200));
     let name = "races::a_result_that_comes_before_the_pause_counts_once_or_not_at_all";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_EARLY_RESULTS", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let (mut records, mut first) = (Vec::new(), BTreeMap::<String, u64>::new());
     for round in 0..rounds {
         let mut record = Record { name: format!("early-{round}"), acknowledged: true, ..Record::default() };
@@ -227,7 +227,7 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
             tokio::time::sleep(Duration::from_micros(rng.within(0..4_000))).await;
             stage.client.post(&path, &body).await
         };
-        let creation = scenes::query(&record.name, Scene::Outside);
+        let creation = scenarios::query(&record.name, Scenario::Outside);
         let (created, posted) = tokio::join!(stage.client.post("", &creation), early);
         assert_eq!(created.status, 200, "{}", created.body);
         let word = match (posted.status, posted.code()) {
@@ -266,7 +266,7 @@ async fn a_result_and_a_deadline_agree_on_who_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_DEADLINE_RACES", 200));
     let name = "races::a_result_and_a_deadline_agree_on_who_came_first";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_DEADLINE_RACES", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut first: BTreeMap<String, u64> = BTreeMap::new();
     let mut records = Vec::new();
     for batch in 0..rounds.div_ceil(DEADLINES_AT_ONCE) {
@@ -289,7 +289,7 @@ async fn a_result_and_a_deadline_agree_on_who_came_first() {
 /// Posts a result at about the moment at which it is due.
 async fn race_deadline(client: Client, mut rng: Rng, round: u64) -> Record {
     let mut record = Record { name: format!("deadline-{round}"), acknowledged: true, ..Record::default() };
-    let query = paused(&client, &record.name, Scene::Outside, Some(Duration::from_millis(400))).await;
+    let query = paused(&client, &record.name, Scenario::Outside, Some(Duration::from_millis(400))).await;
     let (call, _) = query.waiting_calls().remove(0);
     let deadline = query.body["toolCalls"][0]["deadline"].as_str().unwrap_or_default();
     // A post takes a few milliseconds until it is decided.
@@ -320,11 +320,11 @@ fn time_until(moment: &str) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let client = &stage.client;
-    let query = paused(client, "refusals", Scene::Outside, None).await;
+    let query = paused(client, "refusals", Scenario::Outside, None).await;
     let (call, tool) = query.waiting_calls().remove(0);
-    let other = paused(client, "other", Scene::Outside, None).await;
+    let other = paused(client, "other", Scenario::Outside, None).await;
     let (foreign, _) = other.waiting_calls().remove(0);
     let unknown = "call_00000000000000000000000000";
 
@@ -367,7 +367,7 @@ async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
     let answer = client.get("/refusals?wait=20s").await;
     assert_eq!((answer.state(), answer.body["response"].as_str()), ("completed", Some("good")));
 
-    let expiring = paused(client, "late", Scene::Outside, Some(Duration::from_millis(50))).await;
+    let expiring = paused(client, "late", Scenario::Outside, Some(Duration::from_millis(50))).await;
     let (call, _) = expiring.waiting_calls().remove(0);
     soon("the end of the query", client.all_events("late")).await;
     let late = post(client, "late", &call, "late").await;
@@ -375,8 +375,8 @@ async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
     let answer = client.get("/late").await;
     assert_eq!(answer.state(), "completed", "{}", answer.body);
 
-    let (call, _) = paused(client, "cancelled", Scene::Outside, None).await.waiting_calls().remove(0);
-    client.insist(Method::PATCH, "/cancelled/cancel", None).await;
+    let (call, _) = paused(client, "cancelled", Scenario::Outside, None).await.waiting_calls().remove(0);
+    client.retry_until_answered(Method::PATCH, "/cancelled/cancel", None).await;
     let late = post(client, "cancelled", &call, "late").await;
     assert_eq!((late.status, late.code()), (410, "call_cancelled"), "{}", late.body);
 }

@@ -15,8 +15,8 @@ use crate::support::{
     oracle,
     proof::{Proof, scale, seed},
     rng::Rng,
-    scenes::{self, Scene},
-    server::{Death, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, World},
     soon,
     sse::SseEvent,
 };
@@ -51,7 +51,7 @@ async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
         streams.insert(read.name, read.events);
     }
 
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let mut violations = Vec::new();
     let mut events = 0;
     for journal in oracle::read_journals(&world.data(), &mut violations) {
@@ -131,7 +131,7 @@ impl Reader {
     }
 
     async fn read(mut self) -> Read {
-        let body = scenes::query(&self.name, Scene::Words);
+        let body = scenarios::query(&self.name, Scenario::Words);
         let mut stream = self.client.create_stream(&body).await.expect("a server");
         while !self.read_piece(&mut stream).await {
             self.cuts += 1;
@@ -198,7 +198,8 @@ impl Reader {
 
     /// The answer is the same in the stream, in its deltas and in the query.
     async fn check_end(&mut self) {
-        let query = self.client.insist(Method::GET, &format!("/{}?view=rfc", self.name), None).await.answer;
+        let query =
+            self.client.retry_until_answered(Method::GET, &format!("/{}?view=rfc", self.name), None).await.answer;
         let response = query.body["response"].as_str().unwrap_or_default().to_owned();
         let told = self.events.iter().find(|event| event.name == "agent_response").map(SseEvent::json);
         let told = told.map(|data| data["response"].as_str().unwrap_or_default().to_owned());

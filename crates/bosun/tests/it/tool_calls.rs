@@ -156,7 +156,7 @@ async fn tools_of_files_folders_and_urls_run_in_the_program_itself() {
         check(&ask(&["list-pets", "{}"]).await, 1, "", "[invalid_tool_arguments]");
         check(&ask(&["list-pet", "{}"]).await, 1, "", "did you mean `list-pets`?");
     }
-    assert_eq!(api.arrived().len(), 3, "invalid arguments are not sent");
+    assert_eq!(api.received().len(), 3, "invalid arguments are not sent");
 
     std::fs::write(directory.path().join("bad.json"), "{\"tools\": [{\"name\": 1}]}").unwrap();
     let refused = run(&mut call(directory.path(), &["noop", "--tools", "bad.json"])).await;

@@ -35,7 +35,7 @@ pub(super) const PUT_ASIDE: &str = "Cancelled: user provided new input";
 
 /// The tools of a request, and whether they came in the form of seed 003.
 #[derive(Debug, Default)]
-pub(super) struct BroughtTools {
+pub(super) struct A2aTools {
     pub(super) tools: Vec<Tool>,
     pub(super) is_seeds: bool,
 }
@@ -44,10 +44,10 @@ pub(super) struct BroughtTools {
 const LONG_LIST: usize = 16;
 
 /// Reads and checks the tools that a request brings.
-pub(super) async fn brought(engine: &Engine, params: &SendParams) -> Result<BroughtTools, A2aError> {
+pub(super) async fn brought(engine: &Engine, params: &SendParams) -> Result<A2aTools, A2aError> {
     let (definitions, path, is_seeds) = match (&params.tools, extension_of(params)) {
         (Some(definitions), _) => (definitions, "tools".to_owned(), true),
-        (None, None) => return Ok(BroughtTools::default()),
+        (None, None) => return Ok(A2aTools::default()),
         (None, Some((extension, path))) => match extension.get("tools") {
             Some(definitions) => (definitions, format!("{path}.tools"), false),
             None => {
@@ -61,7 +61,7 @@ pub(super) async fn brought(engine: &Engine, params: &SendParams) -> Result<Brou
     if !expensive.is_empty() {
         engine.compile_ahead(expensive).await;
     }
-    Ok(BroughtTools { tools: check(engine, definitions, &path)?, is_seeds })
+    Ok(A2aTools { tools: check(engine, definitions, &path)?, is_seeds })
 }
 
 /// What a request says about the extension, and where.

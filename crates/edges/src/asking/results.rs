@@ -76,13 +76,13 @@ impl CallRef {
 }
 
 /// A result, and what the machine decided about it.
-pub(crate) type JudgedResult = (GivenResult, DeliveryVerdict);
+pub(crate) type CheckedResult = (GivenResult, DeliveryVerdict);
 
 /// A query after a delivery, and the verdicts in the order of the results.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     pub(crate) snapshot: Snapshot,
-    pub(crate) judged: Vec<JudgedResult>,
+    pub(crate) judged: Vec<CheckedResult>,
 }
 
 impl GivenResult {
@@ -207,7 +207,7 @@ pub(crate) fn counts(verdict: DeliveryVerdict) -> bool {
 }
 
 /// The error of a delivery of which nothing counts: that of its first result.
-pub(crate) fn refuse_unused(head: &Head, judged: &[JudgedResult]) -> Result<(), ApiError> {
+pub(crate) fn refuse_unused(head: &Head, judged: &[CheckedResult]) -> Result<(), ApiError> {
     match judged.first() {
         None => Err(ApiError::new(Code::InvalidToolResult, "the post has no result")),
         Some(_) if judged.iter().any(|(_, verdict)| counts(*verdict)) => Ok(()),
@@ -273,7 +273,7 @@ pub(crate) fn recorded_hash(head: &Head, verdict: DeliveryVerdict) -> Option<Val
 
 /// The log has a line for each of the first results that were not used, and one for all others: a client chooses how
 /// many there are.
-fn log_unused(head: &Head, judged: &[JudgedResult]) {
+fn log_unused(head: &Head, judged: &[CheckedResult]) {
     const LINES: usize = 8;
     let unused: Vec<_> = judged.iter().filter(|(_, verdict)| verdict_word(*verdict).1.is_some()).collect();
     for (result, verdict) in unused.iter().take(LINES) {

@@ -190,7 +190,7 @@ fn requests(route: &RouteEntry, PlantedServer { calls, claimed, .. }: &PlantedSe
         (_, sub) if sub.starts_with("/conversations") || sub.starts_with("/sessions") => {
             vec![SentRequest::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
-        // A claim is a change, although it is a GET: `tests/it/acts.rs` has it.
+        // A claim is a change, although it is a GET: `tests/it/audit_coverage.rs` has it.
         ("get", "/tool-calls") => vec![SentRequest::json(&format!("{path}?tools=none"), &json!({}))],
         ("post", "/tool-calls/{id}/heartbeat" | "/tool-calls/{id}/result") => {
             let (call, lease) = claimed;

@@ -18,7 +18,7 @@ use crate::{
     registry::MemoryWindow,
     store::{
         Removal, StoredDocument,
-        conversations::{Conversation, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations},
+        conversations::{Conversation, ConversationTurn, Frame, Joining, Listing, Size, WantedConversations},
     },
 };
 
@@ -119,7 +119,7 @@ impl Engine {
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, EngineError> {
+    ) -> Result<Listing<ConversationTurn>, EngineError> {
         Ok(self.store().said(namespace, wanted, after, limit).await?)
     }
 

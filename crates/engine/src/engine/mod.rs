@@ -7,7 +7,7 @@
 //! | `deliver` | `deliver`, `resume`, `cancel`, `delete` |
 //! | `decide` | `decide` |
 //! | `update` | `update`, `bounds` |
-//! | `results`, `large_results` | `result`, `standing`, `upload`, `sweep_blobs` |
+//! | `results`, `large_results` | `result`, `delivery_state`, `upload`, `sweep_blobs` |
 //! | `conversations` | `conversations`, `said`, `forget` |
 //! | `tool_cache` | `clear_tool_cache` |
 //! | `workers` | `claim_calls`, `extend_lease` |
@@ -72,7 +72,7 @@ use crate::{
     },
     resource::Assemble,
     store::{ListedQueries, Position, QueryPage, has_work},
-    turns::driver::{self, FoundAs},
+    turns::driver::{self, DriverStart},
     turns::isolation::Isolation,
     turns::pending,
     turns::result_cache::ResultCache,
@@ -452,7 +452,7 @@ impl Inner {
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), permit, FoundAs::Due, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, DriverStart::Due, cause));
         }
     }
 

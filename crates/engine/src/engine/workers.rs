@@ -9,7 +9,7 @@ use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Namespace, QueryName, Timestamp,
-    machine::{self, ClaimStanding},
+    machine::{self, LeaseState},
     trace::TraceContext,
 };
 use serde_json::Value;
@@ -139,9 +139,9 @@ impl Engine {
         let clock = Arc::clone(&self.inner.clock);
         let changed = self.change((namespace, query), None, "extend.appended", move |QueryState { head, .. }| {
             let now = clock.now();
-            machine::extend_claim(head, now, call, token.text(), now.after(lease)).map_err(|standing| match standing {
-                ClaimStanding::Held | ClaimStanding::Lost | ClaimStanding::Over => EngineError::LeaseLost(call),
-                ClaimStanding::Unknown => EngineError::CallNotFound(call),
+            machine::extend_claim(head, now, call, token.text(), now.after(lease)).map_err(|state| match state {
+                LeaseState::Held | LeaseState::Lost | LeaseState::Over => EngineError::LeaseLost(call),
+                LeaseState::Unknown => EngineError::CallNotFound(call),
             })
         });
         let snapshot = match changed.await {

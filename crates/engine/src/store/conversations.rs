@@ -52,7 +52,7 @@ pub struct Exchange {
 
 /// What one query has added to its conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SaidInConversation {
+pub struct ConversationTurn {
     pub key: ConversationKey,
     pub query: QueryUid,
     pub name: QueryName,
@@ -190,7 +190,7 @@ pub trait Conversations: Send + Sync {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError>;
+    ) -> Result<Vec<ConversationTurn>, StoreError>;
 
     /// Conversations, most recently extended first; from after the one that `after` added to last.
     async fn conversations(
@@ -209,7 +209,7 @@ pub trait Conversations: Send + Sync {
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError>;
+    ) -> Result<Listing<ConversationTurn>, StoreError>;
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::{
     store::{
         Answered, Append, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch, Records,
         Removal, RequestKey, Runnable, StoreStats, Stored, WantedQueries,
-        conversations::{self, Conversation, Frame, Listing, SaidInConversation},
+        conversations::{self, Conversation, ConversationTurn, Frame, Listing},
     },
 };
 
@@ -85,7 +85,7 @@ impl<F: StoreFaults> Conversations for Faulty<F> {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError> {
+    ) -> Result<Vec<ConversationTurn>, StoreError> {
         self.memory.history(namespace, key, frame).await
     }
 
@@ -105,7 +105,7 @@ impl<F: StoreFaults> Conversations for Faulty<F> {
         wanted: &conversations::WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError> {
+    ) -> Result<Listing<ConversationTurn>, StoreError> {
         self.memory.said(namespace, wanted, after, limit).await
     }
 }

@@ -85,7 +85,7 @@ pub(crate) enum Step {
 
 /// One process of a server.
 #[derive(Debug)]
-pub(crate) struct Play {
+pub(crate) struct McpProcess {
     behaviour: String,
     /// Whether an earlier process of the same server has ended.
     is_second: bool,
@@ -114,7 +114,7 @@ fn said(id: &Value, text: &str) -> Step {
     answer(id, json!({"content": [{"type": "text", "text": text}]}))
 }
 
-impl Play {
+impl McpProcess {
     pub(crate) fn new(behaviour: &str, is_second: bool) -> Self {
         Self { behaviour: behaviour.to_owned(), is_second, lists: 0, asked: None }
     }

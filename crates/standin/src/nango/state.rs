@@ -22,7 +22,7 @@ pub struct NangoState {
     #[serde(default)]
     pub records: Vec<NangoRecords>,
     #[serde(default)]
-    pub knobs: NangoKnobs,
+    pub faults: NangoFaults,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -131,7 +131,7 @@ impl NangoChange {
 /// How it misbehaves.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct NangoKnobs {
+pub struct NangoFaults {
     pub latency_ms: u64,
     /// The next requests that fail with `fail_status`.
     pub fail_next: u32,

@@ -21,7 +21,7 @@ use super::{
     inspect::{self, BLOBS, StoreFault, StoreInspection},
     open::{self, DATABASE, LOCK, OpenError},
 };
-use crate::ownership;
+use crate::file_ownership;
 
 /// Pages that are copied between two reports of progress.
 const STEP: i32 = 1_024;
@@ -152,7 +152,7 @@ struct BackupDraft {
 impl BackupDraft {
     fn begin(to: &Path) -> Result<Self, BackupError> {
         let path = beside(to, DRAFT);
-        ownership::make_private(&path).map_err(target(&path))?;
+        file_ownership::create_private_dir(&path).map_err(target(&path))?;
         let lock = open::lock(&path).map_err(|error| match error {
             OpenError::Directory { source, .. } => BackupError::Target { path: path.clone(), source },
             _ => BackupError::Running(to.into()),

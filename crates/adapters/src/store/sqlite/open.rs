@@ -21,7 +21,7 @@ use super::{
     connection::Connector,
     schema,
 };
-use crate::ownership;
+use crate::file_ownership;
 
 pub(super) const DATABASE: &str = "bosun.db";
 pub(super) const LOCK: &str = "bosun.lock";
@@ -91,7 +91,7 @@ pub(super) struct Opened {
 
 pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
-    ownership::make_private(dir).map_err(unusable)?;
+    file_ownership::create_private_dir(dir).map_err(unusable)?;
     let lock = lock(dir)?;
     let path = dir.join(DATABASE);
     if is_absent(dir, &path).map_err(unusable)? {
@@ -99,7 +99,7 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     }
     check_header(&path)?;
     for name in [DATABASE, LOG, LOG_INDEX, LOCK] {
-        ownership::withdraw(&dir.join(name));
+        file_ownership::revoke_world_access(&dir.join(name));
     }
     let connector = Connector::new(path);
     let epoch = take_over(&connector).map_err(|fault| fault.at(connector.path()))?;

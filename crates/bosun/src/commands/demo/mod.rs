@@ -21,7 +21,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, ensure};
 use bosun_adapters::runner::builtin::Builtins;
 use bosun_client::{ClientError, OpenCall};
-use bosun_core::{Actor, Namespace, showing::Showing};
+use bosun_core::{Actor, Namespace, result_rendering::ResultRenderer};
 use bosun_engine::{
     Results, SystemClock,
     runner::{InsideCall, RunContext, run_alone},
@@ -30,8 +30,8 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use client::Run;
-use server::{Server, Workplace, size_of};
-use timeline::{Side, Timeline, Tone};
+use server::{DemoDirectory, Server, size_of};
+use timeline::{Emphasis, Side, Timeline};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -88,7 +88,7 @@ fn write_examples(directory: &Path) -> anyhow::Result<()> {
 }
 
 async fn tell() -> anyhow::Result<()> {
-    let place = Workplace::new()?;
+    let place = DemoDirectory::new()?;
     write_examples(&place.manifests())?;
     writeln!(
         stdout(),
@@ -108,7 +108,7 @@ async fn tell() -> anyhow::Result<()> {
     Ok(farewell(&timeline)?)
 }
 
-async fn start(timeline: &Timeline, place: &Workplace, store: &str) -> anyhow::Result<Server> {
+async fn start(timeline: &Timeline, place: &DemoDirectory, store: &str) -> anyhow::Result<Server> {
     let begun = timeline.elapsed();
     let server = place.start().await?;
     let millis = (timeline.elapsed() - begun) * 1000.0;
@@ -164,12 +164,12 @@ async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
 }
 
 /// Scene 3: the first scene again, with a kill in the middle.
-async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow::Result<()> {
+async fn crash(timeline: &Timeline, place: &DemoDirectory, server: Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, &server, "demo-crash").await?;
     let call = run.call().await?;
     let pid = server.pid;
     server.kill().await?;
-    timeline.toned(Side::Server, "✗", Tone::Bad, &format!("kill -9 {pid}: the process is gone"))?;
+    timeline.with_emphasis(Side::Server, "✗", Emphasis::Bad, &format!("kill -9 {pid}: the process is gone"))?;
     ensure!(run.inside_result().await.is_err(), "the stream of a killed server continued");
     ensure!(run.state().await.is_err(), "a killed server answered");
     timeline.step(Side::Client, "!", "the stream broke, and the server does not answer any more")?;
@@ -250,7 +250,7 @@ async fn calculate(timeline: &Timeline, call: &OpenCall) -> anyhow::Result<Strin
     };
     let context = RunContext::alone(Actor::local(), Duration::from_secs(5));
     let outcome = run_alone(&builtins, &call, &context, &SystemClock).await;
-    let result = Showing::default().show(call.id, &outcome);
+    let result = ResultRenderer::default().render(call.id, &outcome);
     ensure!(result == RESULT, "the calculation gave `{result}`, not `{RESULT}`");
     timeline.step(Side::Client, "⚙", &format!("runs {} here: {result}", call.tool.name))?;
     Ok(result)

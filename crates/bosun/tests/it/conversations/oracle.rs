@@ -16,7 +16,7 @@ use bosun_standin::Recorded;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use super::{ROOMS, Room, Window, talk::Told};
+use super::{ROOMS, Room, Window, workload::ClientRecord};
 use crate::support::{
     oracle::{Journal, messages, read_journals},
     server::World,
@@ -47,7 +47,7 @@ struct Conversation {
 }
 
 /// Compares the clients' records, the files of the world and the requests to the model.
-pub(super) fn judge(world: &World, told: &[Told], requests: &[Recorded]) -> (Figures, Vec<String>) {
+pub(super) fn judge(world: &World, told: &[ClientRecord], requests: &[Recorded]) -> (Figures, Vec<String>) {
     let mut violations = Vec::new();
     let journals = read_journals(&world.data(), &mut violations);
     let store = Connection::open_with_flags(world.data().join("bosun.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)
@@ -218,7 +218,7 @@ impl Judge<'_> {
     }
 
     /// A query was shown what clients knew when it was created; and what they were told of it is true.
-    fn look_at_told(&mut self, told: &Told) {
+    fn look_at_told(&mut self, told: &ClientRecord) {
         let name = told.name.as_str();
         self.violations.extend(told.violations.iter().map(|what| format!("{name}: {what}")));
         let Some(journal) = self.journals.get(name).copied() else {
@@ -262,7 +262,7 @@ impl Judge<'_> {
         let asked = messages.iter().rposition(|message| message["role"] == "user").expect("a user message");
         let input = messages[asked]["content"].as_str().unwrap_or_default();
         let name = input.split(' ').nth(1).unwrap_or_default().to_owned();
-        if messages[0] != json!({"role": "system", "content": "Talk."}) {
+        if messages[0] != json!({"role": "system", "content": "ConversationWorkload."}) {
             self.fault(&name, format!("its model was told {}", messages[0]));
         }
         let (history, own_part) = (text(&messages[1..asked]), &messages[asked..]);

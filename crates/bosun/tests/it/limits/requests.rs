@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::site::{Answer, Site, query};
 use crate::support::{
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     soon,
 };
 
@@ -105,7 +105,7 @@ async fn the_reason_of_a_cancellation() {
     let site = Site::open().await;
     let cancel = async |bytes: usize| {
         let name = format!("q{bytes}");
-        site.post("/v1/queries", &scenes::query(&name, Scene::Endless)).await.is_taken();
+        site.post("/v1/queries", &scenarios::query(&name, Scenario::Endless)).await.is_taken();
         site.post(&format!("/v1/queries/{name}/cancel"), &json!({"reason": "r".repeat(bytes)})).await
     };
     cancel(REASON_BYTES).await.is_taken();
@@ -214,7 +214,7 @@ async fn warnings_of_a_request() {
 #[tokio::test]
 async fn results_of_a_delivery() {
     let site = Site::open().await;
-    site.post("/v1/queries?wait=20s", &scenes::query("q", Scene::Outside)).await.is_taken();
+    site.post("/v1/queries?wait=20s", &scenarios::query("q", Scenario::Outside)).await.is_taken();
     let deliver = async |count: usize| {
         let result = |number| json!({"toolCallId": format!("call_{number:026}"), "toolResult": "x"});
         let results: Vec<Value> = (0..count).map(result).collect();
@@ -228,7 +228,7 @@ async fn results_of_a_delivery() {
 async fn changes_of_a_query() {
     const BYTES: usize = 250 * 1024;
     let site = Site::open().await;
-    let paused = site.post("/v1/queries?wait=20s", &scenes::query("q", Scene::Outside)).await;
+    let paused = site.post("/v1/queries?wait=20s", &scenarios::query("q", Scenario::Outside)).await;
     paused.is_taken();
     let change = async |letter: &str| -> Answer {
         let body = json!({"metadata": {"annotations": {"note": letter.repeat(BYTES)}}}).to_string();

@@ -99,7 +99,7 @@ pub(crate) enum NoStream {
 
 /// An answer, and whether it took more than one request to get it.
 #[derive(Clone, Debug)]
-pub(crate) struct Insisted {
+pub(crate) struct RetriedAnswer {
     pub(crate) answer: Answer,
     pub(crate) repeated: bool,
 }
@@ -176,12 +176,12 @@ impl Client {
     }
 
     /// Retries until an available server answers.
-    pub(crate) async fn insist(&self, method: Method, path: &str, body: Option<&Value>) -> Insisted {
+    pub(crate) async fn retry_until_answered(&self, method: Method, path: &str, body: Option<&Value>) -> RetriedAnswer {
         let mut repeated = false;
         loop {
             match self.ask(&method, path, body).await {
                 Ok(answer) if answer.is_unavailable() || answer.code() == "query_changed" => self.bide(&answer).await,
-                Ok(answer) => return Insisted { answer, repeated },
+                Ok(answer) => return RetriedAnswer { answer, repeated },
                 Err(lost) => self.outlive(lost).await,
             }
             repeated = true;
@@ -206,11 +206,11 @@ impl Client {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.insist(Method::GET, path, None).await.answer
+        self.retry_until_answered(Method::GET, path, None).await.answer
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.insist(Method::POST, path, Some(body)).await.answer
+        self.retry_until_answered(Method::POST, path, Some(body)).await.answer
     }
 
     /// Opens a stream of events behind `last_id`.

@@ -16,7 +16,7 @@ use bosun_core::{
     event::CallRoute,
     head::{CallState, FoldError},
     machine::outcome_code,
-    showing::Showing,
+    result_rendering::ResultRenderer,
     transcript::Message,
 };
 use rusqlite::{Connection, OpenFlags};
@@ -27,7 +27,7 @@ use super::{
     server::World,
 };
 
-/// No scene has more entries than this, even if every part of it is repeated a few times.
+/// No scenario has more entries than this, even if every part of it is repeated a few times.
 const LONGEST_JOURNAL: usize = 100;
 
 /// What one client was told about one query.
@@ -214,7 +214,7 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     check_answer(journal, violations);
 }
 
-/// Every scene's answer is made of the results that the model was shown: they must be those of the
+/// Every scenario's answer is made of the results that the model was shown: they must be those of the
 /// journal, in the order in which it asked.
 fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
     let Some(Event::Created { spec, .. }) = journal.entries.first().map(|entry| &entry.event) else { return };
@@ -235,8 +235,8 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
 pub(crate) fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
-    // The agent of the scenes has the tool that pages.
-    transcript.messages(&[], &Showing { pager: Some("read_result".into()), ..Showing::default() })
+    // The agent of the scenarios has the tool that pages.
+    transcript.messages(&[], &ResultRenderer { pager: Some("read_result".into()), ..ResultRenderer::default() })
 }
 
 fn answer(entries: &[Entry]) -> Option<&str> {

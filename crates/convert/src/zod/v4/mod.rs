@@ -21,7 +21,7 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use super::{
-    fault::{FaultGather, ReadSchema, ZodProblem},
+    fault::{FaultCollector, ReadSchema, ZodProblem},
     library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
     value::{CheckId, MOST_WEIGHT, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue, too_large},
 };
@@ -195,7 +195,7 @@ impl<'a> Zod4<'a> {
     }
 
     fn shape(&mut self, record: &ZodRecord<'a>) -> ReadSchema<Zod4Shape> {
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let mut shape = Zod4Shape::new();
         for (key, member) in record.iter() {
             let schema = match &member.value {
@@ -388,7 +388,7 @@ fn enum_entries<'a>(call: &ZodCall<'_, 'a>) -> ReadSchema<Rc<ZodRecord<'a>>> {
     match call.argument(0) {
         ZodValue::Record(record) => Ok(Rc::clone(record)),
         ZodValue::List(values) => {
-            let mut gather = FaultGather::default();
+            let mut gather = FaultCollector::default();
             let entry = |value: &ZodValue<'a>| match (value, value.to_text()) {
                 (ZodValue::Unreadable(problems), _) => Err(problems.clone()),
                 (value, Some(key)) => Ok((key, ZodMember { value: value.clone(), offset: call.offset, getter: false })),

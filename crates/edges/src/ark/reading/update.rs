@@ -8,7 +8,7 @@
 use bosun_core::query::Spec;
 use bosun_engine::{Engine, Snapshot, Update};
 use bosun_reading::{
-    FaultClass, Field, FieldTable, Report, Unread,
+    FaultClass, Field, FieldTable, Report, UnreadFields,
     table::{duration_schema, flag_schema, object_schema, text_schema, texts_schema},
 };
 use serde_json::{Map, Value, json};
@@ -72,8 +72,8 @@ const METADATA: FieldTable = &[Field::new("labels", texts_schema), Field::new("a
 pub(crate) struct QueryChange {
     update: Update,
     /// Fields that must have the values that the query has.
-    kept: Unread,
-    metadata: Option<Unread>,
+    kept: UnreadFields,
+    metadata: Option<UnreadFields>,
     report: RequestReport,
 }
 

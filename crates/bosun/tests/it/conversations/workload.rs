@@ -18,7 +18,7 @@ use crate::support::{
 
 /// What a client does with one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum ConversationBehaviour {
     /// Is answered at once.
     Said,
     /// The model calls a tool of the server.
@@ -31,7 +31,7 @@ enum Manner {
     Refused,
 }
 
-impl Manner {
+impl ConversationBehaviour {
     /// Whatever kills there are on the way.
     fn end(self) -> &'static str {
         match self {
@@ -42,12 +42,18 @@ impl Manner {
     }
 }
 
-const MANNERS: &[Manner] =
-    &[Manner::Said, Manner::Said, Manner::Inside, Manner::Outside, Manner::Cancelled, Manner::Refused];
+const BEHAVIOURS: &[ConversationBehaviour] = &[
+    ConversationBehaviour::Said,
+    ConversationBehaviour::Said,
+    ConversationBehaviour::Inside,
+    ConversationBehaviour::Outside,
+    ConversationBehaviour::Cancelled,
+    ConversationBehaviour::Refused,
+];
 
 /// What one client was told about one query.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct ClientRecord {
     pub(super) name: String,
     /// Which of the [`ROOMS`].
     pub(super) room: usize,
@@ -63,7 +69,7 @@ pub(super) struct Told {
 
 /// The clients, and what they share.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ConversationWorkload {
     client: Client,
     rng: Rng,
     next: AtomicU64,
@@ -71,10 +77,10 @@ pub(super) struct Talk {
     closing: AtomicBool,
     /// For each room, the queries that a client was told are completed.
     completed: Mutex<Vec<Vec<String>>>,
-    told: Mutex<Vec<Told>>,
+    told: Mutex<Vec<ClientRecord>>,
 }
 
-impl Talk {
+impl ConversationWorkload {
     pub(super) fn new(client: Client, rng: Rng) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -109,12 +115,12 @@ impl Talk {
     async fn ask(&self, room: usize) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut rng = self.rng.branch(number);
-        let manner = *rng.pick(MANNERS);
+        let behaviour = *rng.pick(BEHAVIOURS);
         let name = format!("t{number}");
         let known = self.completed.lock().expect("the completed ones")[room].clone();
-        let meant = manner.end();
-        let told = Told { name, room, known, meant, ended: None, violations: Vec::new() };
-        let mut talker = Talker { client: &self.client, manner, rng, told };
+        let meant = behaviour.end();
+        let told = ClientRecord { name, room, known, meant, ended: None, violations: Vec::new() };
+        let mut talker = ConversationClient { client: &self.client, behaviour, rng, told };
         talker.talk().await;
         let told = talker.told;
         if matches!(&told.ended, Some((state, _)) if state == "completed") {
@@ -127,13 +133,13 @@ impl Talk {
 /// The clients at work.
 #[derive(Debug)]
 pub(super) struct Clients {
-    talk: Arc<Talk>,
+    talk: Arc<ConversationWorkload>,
     working: JoinSet<()>,
 }
 
 impl Clients {
     /// Lets every query that was created end, creates one more in each conversation, and returns the clients' records.
-    pub(super) async fn end(mut self) -> Vec<Told> {
+    pub(super) async fn end(mut self) -> Vec<ClientRecord> {
         self.talk.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
             ended.expect("a client");
@@ -146,14 +152,14 @@ impl Clients {
 }
 
 /// A client that asks one query.
-struct Talker<'a> {
+struct ConversationClient<'a> {
     client: &'a Client,
-    manner: Manner,
+    behaviour: ConversationBehaviour,
     rng: Rng,
-    told: Told,
+    told: ClientRecord,
 }
 
-impl Talker<'_> {
+impl ConversationClient<'_> {
     async fn talk(&mut self) {
         let body = self.body();
         let mut query = self.create(&body).await;
@@ -161,7 +167,7 @@ impl Talker<'_> {
         for _ in 0..40 {
             match query.state() {
                 "queued" | "running" => query = self.look().await,
-                "waiting" if self.manner == Manner::Cancelled => query = self.cancel().await,
+                "waiting" if self.behaviour == ConversationBehaviour::Cancelled => query = self.cancel().await,
                 "waiting" => query = self.deliver(&query).await,
                 state @ ("completed" | "failed" | "cancelled") => {
                     let response = query.body["response"].as_str().map(str::to_owned);
@@ -182,16 +188,16 @@ impl Talker<'_> {
     /// windows in tokens end anywhere.
     fn body(&mut self) -> Value {
         let room = ROOMS[self.told.room];
-        let scene = match self.manner {
-            Manner::Said => "said",
-            Manner::Inside => "inside",
-            Manner::Outside | Manner::Cancelled => "outside",
-            Manner::Refused => "refused",
+        let scenario = match self.behaviour {
+            ConversationBehaviour::Said => "said",
+            ConversationBehaviour::Inside => "inside",
+            ConversationBehaviour::Outside | ConversationBehaviour::Cancelled => "outside",
+            ConversationBehaviour::Refused => "refused",
         };
         let length = usize::try_from(self.rng.within(0..120)).expect("a small number");
         json!({
             "name": self.told.name,
-            "input": format!("{scene} {} {}", self.told.name, "x".repeat(length)),
+            "input": format!("{scenario} {} {}", self.told.name, "x".repeat(length)),
             "target": {"type": "agent", "name": "talker"},
             "memory": {"name": room.memory},
             "conversationId": room.id,
@@ -209,7 +215,7 @@ impl Talker<'_> {
     async fn create(&mut self, body: &Value) -> Answer {
         let path = if self.rng.chance(70) { "?wait=20s" } else { "" };
         loop {
-            let answer = self.client.insist(Method::POST, path, Some(body)).await.answer;
+            let answer = self.client.retry_until_answered(Method::POST, path, Some(body)).await.answer;
             if answer.code() == "conversation_busy" {
                 self.client.bide(&answer).await;
                 continue;
@@ -231,7 +237,7 @@ impl Talker<'_> {
 
     async fn cancel(&mut self) -> Answer {
         let path = format!("/{}/cancel", self.told.name);
-        self.client.insist(Method::PATCH, &path, Some(&json!({}))).await;
+        self.client.retry_until_answered(Method::PATCH, &path, Some(&json!({}))).await;
         self.look().await
     }
 
