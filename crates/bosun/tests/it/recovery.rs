@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::{
-    client::{Client, result},
+    client::{Client, Lost, result},
     scenes::{self, Scene},
     server::{Death, Started, World},
     soon,
@@ -22,9 +22,18 @@ pub(crate) async fn die_at(world: &World, fault: &str, body: &Value) {
         Started::Dead(death) => panic!("it died of {death:?}"),
     };
     let client = Client::of(&server.base);
-    // It is answered or not, depending on the point.
-    let asked = client.ask(&Method::POST, "", Some(body));
-    let (_, death) = tokio::join!(asked, soon("the death of the server", server.death()));
+    // It is answered or not, depending on the point. Commits are batched, so a commit with a number may be that of a later query.
+    let asking = async {
+        client.ask(&Method::POST, "", Some(body)).await?;
+        let name = body["name"].as_str().expect("a name");
+        client.ask(&Method::GET, &format!("/{name}?wait=20s"), None).await?;
+        for number in 0.. {
+            let later = scenes::query(&format!("later-{number}"), Scene::Text);
+            client.ask(&Method::POST, "?wait=20s", Some(&later)).await?;
+        }
+        Ok::<(), Lost>(())
+    };
+    let (_, death) = tokio::join!(asking, soon("the death of the server", server.death()));
     assert_eq!(death, Death::AtFaultPoint, "{fault}");
 }
 
