@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::{
-    client::{Client, result},
+    client::{Client, Lost, result},
     scenarios::{self, Scenario},
     server::{ProcessExit, Started, World},
     soon,
@@ -19,12 +19,21 @@ pub(crate) async fn die_at(world: &World, fault: &str, body: &Value) {
     let mut server = match soon("the start of the server", world.spawn(Some(fault)).ready()).await {
         Started::Ready(server) => server,
         Started::Exited(ProcessExit::AtFaultPoint) => return,
-        Started::Exited(exit) => panic!("it died of {exit:?}"),
+        Started::Exited(exit) => panic!("it exited: {exit:?}"),
     };
     let client = Client::of(&server.base);
-    // It is answered or not, depending on the point.
-    let asked = client.ask(&Method::POST, "", Some(body));
-    let (_, exit) = tokio::join!(asked, soon("the exit of the server", server.exit()));
+    // It is answered or not, depending on the point. Commits are batched, so a commit with a number may be that of a later query.
+    let asking = async {
+        client.ask(&Method::POST, "", Some(body)).await?;
+        let name = body["name"].as_str().expect("a name");
+        client.ask(&Method::GET, &format!("/{name}?wait=20s"), None).await?;
+        for number in 0.. {
+            let later = scenarios::query(&format!("later-{number}"), Scenario::Text);
+            client.ask(&Method::POST, "?wait=20s", Some(&later)).await?;
+        }
+        Ok::<(), Lost>(())
+    };
+    let (_, exit) = tokio::join!(asking, soon("the exit of the server", server.exit()));
     assert_eq!(exit, ProcessExit::AtFaultPoint, "{fault}");
 }
 
@@ -105,7 +114,7 @@ async fn a_pending_call_is_re_attached_after_a_crash_in_every_window() {
         let world = World::new();
         let mut server = match soon("the start", world.spawn(Some(fault)).ready()).await {
             Started::Ready(server) => server,
-            Started::Exited(exit) => panic!("it died of {exit:?}"),
+            Started::Exited(exit) => panic!("it exited: {exit:?}"),
         };
         let query = scenarios::query("q", Scenario::Pending);
         let client = Client::of(&server.base);
