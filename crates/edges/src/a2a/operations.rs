@@ -7,7 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
 use bosun_core::{
-    ContentHash, Namespace, QueryName, QueryUid, Status,
+    ContentHash, Head, Namespace, QueryName, Status, Transcript,
+    ceiling::TASKS_LISTED,
     machine::Decision,
     query::{TargetKind, View},
     trace::TraceContext,
@@ -23,6 +24,7 @@ use super::{
     reading::{IncomingMessage, ListParams, ResumeParams, SendParams, TaskParams},
     stream::{self, Envelope, StreamTerms},
     task::{self, MESSAGE_ID, Shown},
+    task_page::{LatestTasks, TaskPosition},
     tools,
     wire::{PartContent, Task, TaskPage},
 };
@@ -43,9 +45,6 @@ use crate::{
 /// Queries of tasks are read back in A2A's own form. Which form of client tools their creator used is kept with them.
 const VIEW: &str = "a2a";
 const VIEW_OF_SEED: &str = "a2a-seed";
-
-/// The most queries of a namespace that a list of tasks looks at, newest first.
-const LISTED_QUERIES: usize = 2_000;
 
 /// A request to one agent.
 pub(super) struct AgentRequest {
@@ -285,56 +284,51 @@ impl AgentRequest {
     /// `ListTasks`: the tasks of this agent, the one that changed last first.
     pub(super) async fn list(&self, params: ListParams) -> Result<TaskPage, A2aError> {
         self.need(Right::Read)?;
-        let mut found = self.latest(&params).await?;
-        found.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
-        let total_size = found.len();
-        if let Some(token) = &params.page_token {
-            let last = read_token(token).ok_or_else(|| {
-                let message = "is not the `nextPageToken` of an earlier page";
-                A2aError::invalid(format!("pageToken {message}"), vec![("pageToken".to_owned(), message.to_owned())])
-            })?;
-            found.retain(|(position, _)| *position < last);
-        }
-        let is_last_page = found.len() <= params.page_size;
-        found.truncate(params.page_size);
-        let next = found.last().filter(|_| !is_last_page).map(|((at, uid), _)| format!("{at}.{uid}"));
-        Ok(TaskPage {
-            page_size: found.len(),
-            tasks: found.into_iter().map(|(_, task)| task).collect(),
-            next_page_token: next.unwrap_or_default(),
-            total_size,
-        })
-    }
-
-    async fn latest(&self, params: &ListParams) -> Result<Vec<((i64, QueryUid), Task)>, A2aError> {
+        let before = params.page_token.as_deref().map(read_token).transpose()?;
+        let mut page = LatestTasks::new(params.page_size);
+        let mut total_size = 0;
         let shown = Shown { artifacts: params.include_artifacts, ..Shown::all(params.history_length) };
-        let mut found = Vec::new();
-        let (mut page, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
+        let (mut queries, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
         loop {
-            let listed = self.engine().list(&self.namespace, &page).await?;
+            queries.limit = queries.limit.min(TASKS_LISTED - looked_at);
+            let listed = self.engine().list(&self.namespace, &queries).await?;
             looked_at += listed.queries.len().max(1);
             for (head, entries) in &listed.queries {
                 let Some(transcript) = crate::asking::list::beginning_and_end(entries) else { continue };
-                let is_wanted = transcript.spec.target_kind == TargetKind::Agent
-                    && *head.target == *self.agent.name
-                    && params.state.is_none_or(|state| state == task::state(head.status()))
-                    && params.after.is_none_or(|after| head.updated_at > after)
-                    && params.context_id.as_ref().is_none_or(|id| *id == task::context_id(head, &transcript));
-                if is_wanted {
-                    found.push(((head.updated_at.0, head.uid), task::task(head, &transcript, shown)));
+                if !self.is_listed(head, &transcript, &params) {
+                    continue;
+                }
+                total_size += 1;
+                let position = (head.updated_at.0, head.uid);
+                if before.is_none_or(|before| position < before) {
+                    page.add(position, || task::task(head, &transcript, shown));
                 }
             }
-            match listed.next.filter(|_| looked_at < LISTED_QUERIES) {
-                Some(next) => page.before = Some(next),
-                None => return Ok(found),
+            match listed.next.filter(|_| looked_at < TASKS_LISTED) {
+                Some(next) => queries.before = Some(next),
+                None => return Ok(page.finish(total_size)),
             }
         }
     }
+
+    fn is_listed(&self, head: &Head, transcript: &Transcript, params: &ListParams) -> bool {
+        transcript.spec.target_kind == TargetKind::Agent
+            && *head.target == *self.agent.name
+            && params.state.is_none_or(|state| state == task::state(head.status()))
+            && params.after.is_none_or(|after| head.updated_at > after)
+            && params.context_id.as_ref().is_none_or(|id| *id == task::context_id(head, transcript))
+    }
 }
 
-fn read_token(token: &str) -> Option<(i64, QueryUid)> {
-    let (at, uid) = token.split_once('.')?;
-    Some((at.parse().ok()?, uid.parse().ok()?))
+fn read_token(token: &str) -> Result<TaskPosition, A2aError> {
+    let read = || {
+        let (at, uid) = token.split_once('.')?;
+        Some((at.parse().ok()?, uid.parse().ok()?))
+    };
+    read().ok_or_else(|| {
+        let message = "is not the `nextPageToken` of an earlier page";
+        A2aError::invalid(format!("pageToken {message}"), vec![("pageToken".to_owned(), message.to_owned())])
+    })
 }
 
 fn has_aliases(snapshot: &Snapshot) -> bool {

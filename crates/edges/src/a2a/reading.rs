@@ -3,7 +3,10 @@
 //! Strict in what is required, tolerant where the protocol is: unknown fields are ignored, and names may be in
 //! snake_case, as ProtoJSON allows. All faults of a request are reported at once, each with its path.
 
-use bosun_core::{Timestamp, ceiling::CONVERSATION_ID_BYTES};
+use bosun_core::{
+    Timestamp,
+    ceiling::{CONVERSATION_ID_BYTES, MESSAGE_ID_BYTES, TASK_PAGE_ENTRIES},
+};
 use bosun_reading::Path;
 use serde_json::{Map, Value};
 
@@ -17,11 +20,8 @@ use crate::http::{
     report::{BodyFields, RequestReport, kind_of},
 };
 
-/// The longest message id that is taken.
-const MESSAGE_ID_BYTES: usize = 1_024;
-/// The number of tasks on a page, by default and at most.
+/// The number of tasks on a page, by default.
 const DEFAULT_PAGE: usize = 50;
-const LARGEST_PAGE: u64 = 100;
 
 /// A message to an agent.
 #[derive(Debug)]
@@ -339,13 +339,13 @@ pub(super) fn list(params: Value) -> Result<ListParams, A2aError> {
     let reading = ReadParams::new();
     let fields = reading.fields(params)?;
     let page = name_in(&fields, "pageSize");
-    let page_size = match fields.get(&page).map(|size| size.as_u64()) {
+    let page_size = match fields.get(&page).map(|size| size.as_u64().and_then(|size| usize::try_from(size).ok())) {
         None => Some(DEFAULT_PAGE),
         // ProtoJSON's default value means that the client has no wish.
         Some(Some(0)) => Some(DEFAULT_PAGE),
-        Some(Some(size @ 1..=LARGEST_PAGE)) => usize::try_from(size).ok(),
+        Some(Some(size @ 1..=TASK_PAGE_ENTRIES)) => Some(size),
         Some(_) => {
-            fields.reject(&page, "invalid_number", format!("must be a number from 1 to {LARGEST_PAGE}"));
+            fields.reject(&page, "invalid_number", format!("must be a number from 1 to {TASK_PAGE_ENTRIES}"));
             None
         }
     };

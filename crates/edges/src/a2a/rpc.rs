@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse as _, Response},
 };
+use bosun_core::ceiling::RPC_ID_BYTES;
 use serde_json::{Value, json};
 
 use super::{
@@ -121,6 +122,9 @@ async fn read_call(request: Request) -> Result<RpcCall, (Value, A2aError)> {
     };
     let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64() || id.is_null();
     let id = match members.shift_remove("id") {
+        Some(id) if is_id(&id) && id.to_string().len() > RPC_ID_BYTES => {
+            return Err((Value::Null, invalid(&format!("`id` has more than {RPC_ID_BYTES} bytes"))));
+        }
         Some(id) if is_id(&id) => id,
         Some(_) => return Err((Value::Null, invalid("`id` must be a string, a whole number or null"))),
         None => return Err((Value::Null, invalid("`id` is missing: every request of A2A has an answer"))),

@@ -106,11 +106,21 @@ pub(super) fn results_of(parts: &[MessagePart]) -> Result<Option<Vec<GivenResult
         let message = "a message with tool results must not have other parts: the model would not read them";
         return Err(A2aError::invalid(message, vec![("message.parts".to_owned(), message.to_owned())]));
     }
+    let count = lists.iter().filter_map(|(_, list)| list.as_array()).map(Vec::len).sum();
+    check_count(count, "message.parts")?;
     let mut results = Vec::new();
     for (index, list) in lists {
         results.extend(read_results(list, part_path(index).as_str())?);
     }
     Ok(Some(results))
+}
+
+fn check_count(results: usize, path: &str) -> Result<(), A2aError> {
+    if results <= RESULTS_DELIVERED {
+        return Ok(());
+    }
+    let message = format!("has {results} results; one delivery has at most {RESULTS_DELIVERED}");
+    Err(A2aError::invalid(message.clone(), vec![(path.to_owned(), message)]))
 }
 
 /// Reads `toolResults`, a list of `{toolCallId, toolName, success, result, error}`.
@@ -123,10 +133,7 @@ pub(super) fn read_results(list: &Value, path: &str) -> Result<Vec<GivenResult>,
         let message = "must be a list with at least one result";
         return Err(A2aError::invalid(message, vec![(format!("{prefix}toolResults"), message.to_owned())]));
     }
-    if items.len() > RESULTS_DELIVERED {
-        let message = format!("has {} results; one delivery has at most {RESULTS_DELIVERED}", items.len());
-        return Err(A2aError::invalid(message.clone(), vec![(format!("{prefix}toolResults"), message)]));
-    }
+    check_count(items.len(), &format!("{prefix}toolResults"))?;
     let mut results = Vec::with_capacity(items.len());
     fields.each_of("toolResults", items, |item_path, item| {
         let Some(item) = fields.at(format!("{prefix}{item_path}").into(), item) else { return };
