@@ -130,9 +130,9 @@ ceilings! {
     LEASE_SECONDS: Request = 600, Seconds, Excess::Lowered;
 
     /// The id of a JSON-RPC request (A2A), as JSON: every event of a stream repeats it
-    RPC_ID_BYTES: Request = 1_024, Bytes, Above::Code("invalid_request");
+    RPC_ID_BYTES: Request = 1_024, Bytes, Excess::Code("invalid_request");
     /// The id of a message (A2A)
-    MESSAGE_ID_BYTES: Request = 1_024, Bytes, Above::Fault("too_large");
+    MESSAGE_ID_BYTES: Request = 1_024, Bytes, Excess::Fault("too_large");
 
     /// Tools that one request brings
     TOOLS: Schema = 1_000, Count, Excess::Fault("too_big");
@@ -200,11 +200,11 @@ ceilings! {
     /// Entries of one page of a list
     PAGE_ENTRIES: Answer = 1_000, Count, Excess::Code("invalid_parameter");
     /// One page of a list
-    PAGE_BYTES: Answer = 4 * MIB, Bytes, Above::NextPage;
+    PAGE_BYTES: Answer = 4 * MIB, Bytes, Excess::NextPage;
     /// Entries of one page of tasks (A2A)
-    TASK_PAGE_ENTRIES: Answer = 100, Count, Above::Fault("invalid_number");
+    TASK_PAGE_ENTRIES: Answer = 100, Count, Excess::Fault("invalid_number");
     /// Queries of a namespace, newest first, among which the tasks of an agent are listed (A2A)
-    TASKS_LISTED: Answer = 2_000, Count, Above::OldestLeftOut;
+    TASKS_LISTED: Answer = 2_000, Count, Excess::OldestLeftOut;
 
     /// Cached compiled schemas
     SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
