@@ -206,7 +206,7 @@ impl Reachable {
     ///
     /// # Errors
     /// If it is private.
-    pub fn way_to(&self, url: &Url) -> Result<AddressCheck, NotPublic> {
+    pub fn check_of(&self, url: &Url) -> Result<AddressCheck, NotPublic> {
         let (host, port) = (host(url), url.port_or_known_default());
         let is_excepted = |known: &HostAndPort| known.host == host && (known.port.is_none() || known.port == port);
         if self.hosts.iter().any(is_excepted) {

@@ -39,7 +39,7 @@ use crate::{
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
 /// How often the server checks the spool of audit records from other commands.
-const ACTS_LOOKED_AT: Duration = Duration::from_secs(2);
+const SPOOL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A server that does not accept requests yet.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl App {
             // No call is running any more.
             self.mcp.shutdown().await;
         };
-        let acts = take_acts(&self.engine, &self.data, stopping);
+        let acts = import_spooled_records(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
         tokio::join!(served, drained, doors, reloads, acts, announced);
         let closed = self.engine.close().await;
@@ -145,8 +145,8 @@ fn add_ledger(_: Builtins, _: &Path) -> anyhow::Result<Builtins> {
 }
 
 /// Records the acts of commands outside the server, at its start and from then on.
-async fn take_acts(engine: &Engine, data: &Path, stopping: &CancellationToken) {
-    let mut look = tokio::time::interval(ACTS_LOOKED_AT);
+async fn import_spooled_records(engine: &Engine, data: &Path, stopping: &CancellationToken) {
+    let mut look = tokio::time::interval(SPOOL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

@@ -73,10 +73,10 @@ impl Pool {
     ///
     /// # Errors
     /// If it may not.
-    pub fn way_to(&self, url: &Url, reach: &SecretReach) -> Result<AddressCheck, NotPublic> {
+    pub fn check_of(&self, url: &Url, reach: &SecretReach) -> Result<AddressCheck, NotPublic> {
         match reach {
             SecretReach::File => Ok(AddressCheck::Free),
-            SecretReach::Stored { .. } => self.reachable.way_to(url),
+            SecretReach::Stored { .. } => self.reachable.check_of(url),
         }
     }
 
@@ -85,7 +85,7 @@ impl Pool {
     /// # Errors
     /// If it may not call that address, or if the machine has no certificates.
     pub fn client(&self, url: &Url, reach: &SecretReach) -> Result<&Client, OutboundError> {
-        self.open(self.way_to(url, reach)?, url.scheme() == "https")
+        self.open(self.check_of(url, reach)?, url.scheme() == "https")
     }
 
     fn open(&self, way: AddressCheck, is_secure: bool) -> Result<&Client, OutboundError> {

@@ -186,7 +186,7 @@ async fn a_changed_file_stays_as_readable_as_it_was() {
 }
 
 #[tokio::test]
-async fn many_keys_made_at_once_are_all_there() {
+async fn keys_that_are_created_concurrently_are_all_kept() {
     let world = KeyFileWorld::new();
     let names: Vec<_> = (0..8).map(|number| format!("key-{number}")).collect();
     futures_util::future::join_all(names.iter().map(async |name| world.create(&[name]).await)).await;
@@ -283,7 +283,7 @@ async fn a_key_that_may_not_list_agents_can_talk_to_one() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
+async fn a_revoked_key_is_refused_and_its_open_requests_are_ended() {
     let world = KeyFileWorld::new();
     let (_, secret) = world.create(&["ci"]).await;
     let (_, other) = world.create(&["other"]).await;
@@ -431,7 +431,7 @@ fn token(pair: &Ed25519KeyPair, id: &str, scope: &str) -> String {
 }
 
 #[tokio::test]
-async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
+async fn tokens_of_a_provider_are_accepted_and_its_new_keys_are_fetched() {
     let provider = Provider::start().await;
     let first = provider.rotate("first");
     let world = KeyFileWorld::new();
@@ -503,7 +503,7 @@ async fn a_key_is_revoked_in_time_and_new_keys_are_fetched_whatever_other_provid
 }
 
 #[tokio::test]
-async fn a_change_of_the_file_takes_nothing_from_tokens_while_their_provider_is_away() {
+async fn a_change_of_the_file_keeps_tokens_valid_while_their_provider_is_unreachable() {
     let provider = Provider::start().await;
     let pair = provider.rotate("first");
     let world = KeyFileWorld::new();

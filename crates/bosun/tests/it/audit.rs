@@ -47,7 +47,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
     let life = ["query.created", "call.handed_out", "call.delivered", "query.completed", "delivery.refused"];
     assert_eq!(actions, life);
 
-    // The file alone tells whether it is what was exported.
+    // The file alone shows whether it is what was exported.
     let file = world.path("audit.jsonl");
     let check = async |text: &str| {
         std::fs::write(&file, text).unwrap();
@@ -122,7 +122,7 @@ async fn a_shortened_log_verifies_whenever_the_server_is_killed() {
     cycles(&world, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     world.set("BOSUN_AUDIT_RETENTION", "1ms");
     // First the index is built, then the block is deleted, each in a commit.
-    for fault in ["store.tend", "store.tended", "store.tend", "store.tended"] {
+    for fault in ["store.maintain", "store.maintained", "store.maintain", "store.maintained"] {
         let dead = match soon("the start", world.spawn(Some(fault)).ready()).await {
             Started::Ready(mut server) => soon("the fault", server.exit()).await,
             Started::Exited(exit) => exit,

@@ -36,7 +36,7 @@ async fn every_promise_survives_kill_9() {
 
     let points: Vec<_> = points().collect();
     let mut killer = Killer::new(&world, announce, workload.client(), rng.branch(2));
-    killer.carry_out(kills, &points).await;
+    killer.run(kills, &points).await;
 
     let mut last = killer.start().await;
     let records = clients.end().await;
@@ -67,7 +67,7 @@ async fn every_promise_survives_kill_9() {
 }
 
 /// Points that `upgrades.rs`, `resources.rs` and `workers.rs` kill at.
-const ELSEWHERE: &[&str] = &["upgrade.", "resource", "tend", "claim.", "extend."];
+const ELSEWHERE: &[&str] = &["upgrade.", "resource", "store.maintain", "claim.", "extend."];
 
 /// The fault points that this test passes.
 fn points() -> impl Iterator<Item = &'static str> {

@@ -295,7 +295,7 @@ const DELIVERIES: &[DeliveryCase] = &[
     (&[(503, "overloaded"), (200, "")], &["result", "result"]),
     (&[(409, "already_resolved")], &["result"]),
     (&[(410, "call_expired")], &["result"]),
-    // The model is told of a result that cannot be delivered.
+    // The model reads that a result cannot be delivered.
     (
         &[(413, "result_too_large"), (200, "")],
         &["result", "the result of the tool was not accepted: no [result_too_large]"],

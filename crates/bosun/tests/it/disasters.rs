@@ -17,7 +17,7 @@ use crate::support::{
     soon,
 };
 
-/// A separate client next to the load, whose clients may all be waiting when something has to be tried.
+/// A client separate from the load, whose clients may all be waiting when something has to be tried.
 #[derive(Debug)]
 struct ProbeClient {
     client: Client,
@@ -30,7 +30,7 @@ impl ProbeClient {
     /// Starts with a query that has ended before anything goes wrong.
     async fn call(client: &Client) -> Self {
         let mut probe = Self { client: client.clone(), names: Vec::new(), tried: 0 };
-        probe.sees_that_work_goes_on().await;
+        probe.check_that_work_continues().await;
         probe
     }
 
@@ -67,7 +67,7 @@ impl ProbeClient {
     }
 
     /// Checks that a query can be created and ends again.
-    async fn sees_that_work_goes_on(&mut self) {
+    async fn check_that_work_continues(&mut self) {
         let (name, body) = self.body();
         let created = soon("an end of the fault", self.client.post("?wait=20s", &body)).await;
         assert_eq!(created.state(), "completed", "{}", created.body);
@@ -75,7 +75,7 @@ impl ProbeClient {
     }
 
     /// Checks the end of everything that was acknowledged to it.
-    async fn testify(self) -> Vec<Record> {
+    async fn into_records(self) -> Vec<Record> {
         let mut records = Vec::new();
         for name in self.names {
             let ended = self.client.get(&format!("/{name}?wait=20s&view=rfc")).await;

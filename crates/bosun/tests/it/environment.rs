@@ -105,7 +105,7 @@ async fn with_few_files_clients_above_the_limit_are_refused_and_the_store_has_it
     let refused = soon("an answer", async {
         loop {
             match Client::of(&server.base).ask(&Method::GET, "", None).await {
-                // The first client has closed its connection meanwhile: its slot is taken as well.
+                // The first client has closed its connection meanwhile: its slot is in use as well.
                 Ok(answer) if answer.status == 200 => {
                     idle.push(TcpStream::connect(&address).await.expect("a connection"));
                 }

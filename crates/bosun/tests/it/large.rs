@@ -115,7 +115,7 @@ fn drafts(world: &World) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory() {
+async fn sixty_four_mebibytes_are_uploaded_and_downloaded_in_bounded_memory() {
     let world = World::new();
     let server = world.start().await;
     // Something small first, so that what a cycle costs anyway is not counted.
@@ -286,7 +286,7 @@ async fn a_full_disk_refuses_a_large_result_and_keeps_nothing_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_go_on_while_a_large_result_is_on_its_way() {
+async fn other_requests_are_served_during_an_upload() {
     let world = World::new();
     let server = world.start().await;
     let paused = pause(&server, "slow").await;

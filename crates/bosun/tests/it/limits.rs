@@ -86,11 +86,15 @@ const CASES: &[(&str, &str, &str)] = &[
     ("WAITING_CACHE_BYTES", ENGINE, "waiting_queries_are_cached_up_to_a_total_size"),
     ("NANGO_RECORDS", NANGO, "all_pages_are_read_up_to_the_ceiling_and_the_newest_beyond_it"),
     ("NANGO_BYTES", NANGO, "records_are_read_up_to_a_total_size"),
-    ("JQ_SECONDS", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model"),
-    ("JQ_MEMORY_BYTES", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model"),
+    ("JQ_SECONDS", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model"),
+    ("JQ_MEMORY_BYTES", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model"),
     ("HTTP_RESPONSE_BYTES", "crates/bosun/tests/it/http_tools/mod.rs", "the_size_of_an_answer_is_limited"),
     ("RECENT_ENTRIES_BYTES", ENGINE, "recent_entries_are_cached_up_to_a_total_size_and_all_reach_the_reader"),
-    ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory"),
+    (
+        "RESULT_BYTES",
+        "crates/bosun/tests/it/large.rs",
+        "sixty_four_mebibytes_are_uploaded_and_downloaded_in_bounded_memory",
+    ),
     ("RESULT_BYTES", "crates/bosun/tests/it/large.rs", "a_body_that_is_too_large_or_cut_off_leaves_nothing"),
     ("CALL_DRAFTS", "crates/engine/src/engine/upload_limits.rs", "drafts_are_limited_per_call"),
     (

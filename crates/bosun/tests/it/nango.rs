@@ -228,7 +228,7 @@ async fn records_are_read_up_to_a_total_size() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_list_is_told_apart_from_a_sync_that_has_not_run() {
+async fn an_empty_list_is_distinguished_from_a_sync_that_has_not_run() {
     let mut fresh = state();
     fresh.records.clear();
     fresh.integrations[0].syncs[0].finished_at = None;
@@ -253,7 +253,7 @@ async fn an_empty_list_is_told_apart_from_a_sync_that_has_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_are_repeated_and_our_own_key_is_told_apart_from_the_users() {
+async fn reads_are_retried_and_our_own_key_is_distinguished_from_the_users() {
     let (world, nango) = world(state(), &[]).await;
     let server = world.start().await;
     let fetch = || call(&server, "fetch_emails", json!({"operation": "fetch"}));

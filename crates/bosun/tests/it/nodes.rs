@@ -10,7 +10,7 @@ use crate::{
     support::server::Server,
 };
 
-/// In the order in which they are recorded: later ones read what earlier ones made.
+/// In the order in which they are replayed: later ones read what earlier ones made.
 const NODES: &[&str] = &[
     "ark-agent",
     "ark-team",
@@ -44,7 +44,7 @@ async fn every_node_finds_what_it_reads() {
 }
 
 #[test]
-fn all_ten_nodes_are_played() {
+fn all_ten_nodes_are_replayed() {
     let directory = format!("{}/../../fixtures/ark-n8n", env!("CARGO_MANIFEST_DIR"));
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let found = files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).count();

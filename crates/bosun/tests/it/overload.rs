@@ -2,7 +2,7 @@
 //!
 //! Each is accepted, and then ends, or is refused with 503 and nothing of it is kept. Memory stays within a bound that
 //! depends on open connections alone, and meanwhile the server accepts the result of an earlier query. The latency of
-//! `/health` is reported, not judged: the clients share its processors.
+//! `/health` is reported, not checked: the clients share its processors.
 
 use std::{
     collections::BTreeMap,

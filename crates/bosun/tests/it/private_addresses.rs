@@ -1,7 +1,7 @@
 //! No client can make the server call a private address.
 //!
-//! A trap listens on loopback and records requests. Clients store models that point to it, in every possible way; the
-//! proof is the trap: nothing arrives, unless the operator has allowed it.
+//! A listener on loopback records requests. Clients store models that point to it, in every possible way; the listener
+//! proves that nothing arrives unless the operator has allowed it.
 
 use std::fs;
 

@@ -15,7 +15,7 @@ use tokio::{sync::Barrier, task::JoinSet};
 
 use crate::support::{
     client::{Answer, Client, result},
-    oracle::{self, Post, Record, Said},
+    oracle::{self, Post, PostVerdict, Record},
     proof::{Proof, scale, seed},
     rng::Rng,
     scenarios::{self, Scenario},
@@ -52,7 +52,7 @@ impl RaceWorld {
     }
 }
 
-/// Creates a query and waits until it waits.
+/// Creates a query and waits until it waits for its client.
 async fn paused(client: &Client, name: &str, scenario: Scenario, external_timeout: Option<Duration>) -> Answer {
     let mut body = scenarios::query(name, scenario);
     if let Some(timeout) = external_timeout {
@@ -67,17 +67,17 @@ async fn post(client: &Client, name: &str, call: &str, content: &str) -> Answer 
     client.post(&format!("/{name}/tool-result?wait=0"), &result(call, content)).await
 }
 
-fn said(answer: &Answer) -> Option<Said> {
+fn verdict_of(answer: &Answer) -> Option<PostVerdict> {
     match (answer.status, answer.replayed) {
-        (200, false) => Some(Said::Accepted),
-        (200, true) => Some(Said::Replayed),
-        (409, _) if answer.code() == "already_resolved" => Some(Said::Conflict),
-        (410, _) => Some(Said::Gone),
+        (200, false) => Some(PostVerdict::Accepted),
+        (200, true) => Some(PostVerdict::Replayed),
+        (409, _) if answer.code() == "already_resolved" => Some(PostVerdict::Conflict),
+        (410, _) => Some(PostVerdict::Gone),
         _ => None,
     }
 }
 
-/// Writes down how a query ended, which it must do soon.
+/// Records how a query ended, which it must do soon.
 async fn ended(client: &Client, record: &mut Record) {
     let query = client.get(&format!("/{}?wait=20s&view=rfc", record.name)).await;
     record.ended = Some((query.state().to_owned(), query.body["response"].as_str().map(str::to_owned)));
@@ -99,18 +99,19 @@ async fn one_of_eight_simultaneous_posts_is_accepted() {
             // Half of the calls get one result eight times, the others eight different ones.
             let content = |way| if index % 2 == 0 { call.clone() } else { format!("{call} {way}") };
             let posts = race(&stage.client, &record.name, (0..WAYS).map(|way| (call.clone(), content(way)))).await;
-            let accepted = posts.iter().filter(|(_, _, answer)| said(answer) == Some(Said::Accepted)).count();
+            let accepted =
+                posts.iter().filter(|(_, _, answer)| verdict_of(answer) == Some(PostVerdict::Accepted)).count();
             if accepted != 1 {
                 proof.violation(format!("{}: {call} was accepted {accepted} times", record.name));
             }
             for (call, content, answer) in posts {
-                let expected = if index % 2 == 0 { Said::Replayed } else { Said::Conflict };
-                match said(&answer) {
-                    Some(said) if said == Said::Accepted || said == expected => {
+                let expected = if index % 2 == 0 { PostVerdict::Replayed } else { PostVerdict::Conflict };
+                match verdict_of(&answer) {
+                    Some(verdict) if verdict == PostVerdict::Accepted || verdict == expected => {
                         *verdicts
-                            .entry(if said == Said::Accepted { "accepted" } else { "refused_or_replayed" })
+                            .entry(if verdict == PostVerdict::Accepted { "accepted" } else { "refused_or_replayed" })
                             .or_default() += 1;
-                        record.posts.push(Post { call, content, said });
+                        record.posts.push(Post { call, content, verdict });
                     }
                     _ => proof.violation(format!("{}: answered {} {}", record.name, answer.status, answer.body)),
                 }
@@ -156,8 +157,8 @@ async fn results_of_parallel_calls_resume_the_query_once() {
         let query = paused(&stage.client, &record.name, Scenario::Several(calls), None).await;
         let results: Vec<_> = query.waiting_calls().into_iter().map(|(call, _)| (call.clone(), call)).collect();
         for (call, content, answer) in race(&stage.client, &record.name, results.into_iter()).await {
-            match said(&answer) {
-                Some(said) => record.posts.push(Post { call, content, said }),
+            match verdict_of(&answer) {
+                Some(verdict) => record.posts.push(Post { call, content, verdict }),
                 None => proof.violation(format!("{}: answered {} {}", record.name, answer.status, answer.body)),
             }
         }
@@ -173,9 +174,9 @@ async fn results_of_parallel_calls_resume_the_query_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_and_a_cancellation_agree_on_who_came_first() {
+async fn a_result_and_a_cancellation_agree_on_which_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_CANCEL_RACES", 200));
-    let name = "races::a_result_and_a_cancellation_agree_on_who_came_first";
+    let name = "races::a_result_and_a_cancellation_agree_on_which_came_first";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_CANCEL_RACES", rounds)]);
     let stage = RaceWorld::set().await;
     let mut records = Vec::new();
@@ -193,10 +194,10 @@ async fn a_result_and_a_cancellation_agree_on_who_came_first() {
         if cancelled.answer.status != 200 {
             proof.violation(format!("{}: cancelling was answered with {}", record.name, cancelled.answer.body));
         }
-        match said(&posted) {
-            Some(said @ (Said::Accepted | Said::Gone)) => {
-                *first.entry(format!("{said:?}")).or_default() += 1;
-                record.posts.push(Post { call, content: "result".into(), said });
+        match verdict_of(&posted) {
+            Some(verdict @ (PostVerdict::Accepted | PostVerdict::Gone)) => {
+                *first.entry(format!("{verdict:?}")).or_default() += 1;
+                record.posts.push(Post { call, content: "result".into(), verdict });
             }
             _ => proof.violation(format!("{}: answered {} {}", record.name, posted.status, posted.body)),
         }
@@ -246,10 +247,10 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
         }
         for (call, _) in waiting {
             let again = post(&stage.client, &record.name, &call, &content).await;
-            if said(&again) != Some(Said::Accepted) {
+            if verdict_of(&again) != Some(PostVerdict::Accepted) {
                 proof.violation(format!("{}: posted again, answered {}", record.name, again.body));
             }
-            record.posts.push(Post { call, content: content.clone(), said: Said::Accepted });
+            record.posts.push(Post { call, content: content.clone(), verdict: PostVerdict::Accepted });
         }
         ended(&stage.client, &mut record).await;
         if record.ended.as_ref().and_then(|(_, answer)| answer.as_deref()) != Some(content.as_str()) {
@@ -262,9 +263,9 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_and_a_deadline_agree_on_who_came_first() {
+async fn a_result_and_a_deadline_agree_on_which_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_DEADLINE_RACES", 200));
-    let name = "races::a_result_and_a_deadline_agree_on_who_came_first";
+    let name = "races::a_result_and_a_deadline_agree_on_which_came_first";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_DEADLINE_RACES", rounds)]);
     let stage = RaceWorld::set().await;
     let mut first: BTreeMap<String, u64> = BTreeMap::new();
@@ -277,7 +278,7 @@ async fn a_result_and_a_deadline_agree_on_who_came_first() {
         records.extend(soon("the end of every query", queries.join_all()).await);
     }
     for post in records.iter().flat_map(|record| &record.posts) {
-        *first.entry(format!("{:?}", post.said)).or_default() += 1;
+        *first.entry(format!("{:?}", post.verdict)).or_default() += 1;
     }
     let figures = stage.judge(&mut proof, &records).await;
     if figures.succeeded != rounds {
@@ -296,9 +297,9 @@ async fn race_deadline(client: Client, mut rng: Rng, round: u64) -> Record {
     let early = Duration::from_micros(rng.within(0..16_000));
     tokio::time::sleep(time_until(deadline).saturating_sub(early)).await;
     let posted = post(&client, &record.name, &call, "result").await;
-    match said(&posted) {
-        Some(said @ (Said::Accepted | Said::Gone)) => {
-            record.posts.push(Post { call, content: "result".into(), said });
+    match verdict_of(&posted) {
+        Some(verdict @ (PostVerdict::Accepted | PostVerdict::Gone)) => {
+            record.posts.push(Post { call, content: "result".into(), verdict });
         }
         _ => record.violations.push(format!("answered {} {}", posted.status, posted.body)),
     }
@@ -357,13 +358,13 @@ async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
     assert_eq!((missing.status, missing.code()), (404, "query_not_found"));
 
     let good = post(client, "refusals", &call, "good").await;
-    assert_eq!(said(&good), Some(Said::Accepted), "{}", good.body);
+    assert_eq!(verdict_of(&good), Some(PostVerdict::Accepted), "{}", good.body);
     let same = post(client, "refusals", &call, "good").await;
-    assert_eq!(said(&same), Some(Said::Replayed), "{}", same.body);
+    assert_eq!(verdict_of(&same), Some(PostVerdict::Replayed), "{}", same.body);
     let by_name = client.post("/refusals/tool-result", &json!({"toolName": tool, "toolResult": "good"})).await;
-    assert_eq!(said(&by_name), Some(Said::Replayed), "{}", by_name.body);
+    assert_eq!(verdict_of(&by_name), Some(PostVerdict::Replayed), "{}", by_name.body);
     let different = post(client, "refusals", &call, "better").await;
-    assert_eq!(said(&different), Some(Said::Conflict), "{}", different.body);
+    assert_eq!(verdict_of(&different), Some(PostVerdict::Conflict), "{}", different.body);
     let answer = client.get("/refusals?wait=20s").await;
     assert_eq!((answer.state(), answer.body["response"].as_str()), ("completed", Some("good")));
 

@@ -272,7 +272,7 @@ fn pages_link_to_pages_that_exist() {
 }
 
 #[test]
-fn blocks_are_told_apart_by_their_mark() {
+fn blocks_are_distinguished_by_their_language() {
     let page = "a\n```sh\none\ntwo\n```\n```text\nno\n```\n```sh\nthree\n```\n";
     assert_eq!(blocks(page, "sh"), ["one\ntwo\n", "three\n"]);
     assert_eq!(blocks(page, "text"), ["no\n"]);

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 /// Starts a process with a fault at `fault`, gives it `body` to work on, and waits for its crash.
-pub(crate) async fn die_at(world: &World, fault: &str, body: &Value) {
+pub(crate) async fn crash_at(world: &World, fault: &str, body: &Value) {
     let mut server = match soon("the start of the server", world.spawn(Some(fault)).ready()).await {
         Started::Ready(server) => server,
         Started::Exited(ProcessExit::AtFaultPoint) => return,
@@ -47,7 +47,7 @@ pub(crate) fn runs(world: &World, tool: &str) -> usize {
 /// Dies in one window of a call that must not run twice.
 async fn check_window(fault: &str, runs_once: usize, outcome: &str) {
     let world = World::new();
-    die_at(&world, fault, &scenarios::query("q", Scenario::Once)).await;
+    crash_at(&world, fault, &scenarios::query("q", Scenario::Once)).await;
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     // A client without an answer retries; it is the same query.
@@ -143,7 +143,7 @@ async fn a_query_that_crashes_the_server_is_failed_and_no_other() {
     assert_eq!(client.post("", &poison).await.status, 200);
     assert_eq!(server.kill().await, ProcessExit::Killed);
     for _ in 0..5 {
-        die_at(&world, "turn.started:1", &poison).await;
+        crash_at(&world, "turn.started:1", &poison).await;
     }
     let mut server = world.start().await;
     let client = Client::of(&server.base);

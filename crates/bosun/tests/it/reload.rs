@@ -357,7 +357,7 @@ fn dripping() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_url_that_drips_is_given_up_and_hides_nothing() {
+async fn a_url_that_sends_too_slowly_is_abandoned_and_hides_nothing() {
     let url = dripping();
     let world = world().with(&["--tools", &url]);
     let began = std::time::Instant::now();

@@ -1,7 +1,7 @@
 //! ARK's routes, one by one, and every field of their answers.
 //!
 //! `fixtures/ark/routes.json` has them with flat bodies and without a namespace in their paths. ARK has had two forms
-//! of each, and its clients use either, so all four combinations are recorded, each to a server of its own.
+//! of each, and its clients use either, so all four combinations are replayed, each to a server of its own.
 
 use serde_json::{Map, Value, json};
 
@@ -10,9 +10,9 @@ use crate::{nodes::replay, resources::world};
 /// How a client writes its requests.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// `/v1/namespaces/default/…`, as older versions of ARK have it.
+    /// `/v1/namespaces/default/…`, as in older versions of ARK.
     in_path: bool,
-    /// `{metadata, spec}`, as the custom resources have it.
+    /// `{metadata, spec}`, as in the custom resources.
     in_spec: bool,
 }
 

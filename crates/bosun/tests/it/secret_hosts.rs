@@ -190,7 +190,7 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_is_a_secret_gets_the_key_beside_it_and_no_other() {
+async fn an_address_that_is_a_secret_gets_the_key_next_to_it_and_no_other() {
     let world = SecretHostsWorld::build().await;
     world.put("base-url", &format!("{}/v1", world.foreign.url()));
     let other = world.world.path("secrets").join("default/other");

@@ -27,9 +27,9 @@ const READERS: u64 = 8;
 const LONGEST_PIECE: u64 = 700;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
+async fn a_stream_that_is_cut_anywhere_is_resumed_without_loss() {
     let (seed, cuts) = (seed(), scale("BOSUN_SSE_CUTS", 200));
-    let name = "sse::a_stream_that_is_cut_anywhere_can_be_put_together_again";
+    let name = "sse::a_stream_that_is_cut_anywhere_is_resumed_without_loss";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_SSE_CUTS", cuts)]);
     let rng = Rng::new(seed);
     let world = World::new();
@@ -56,7 +56,7 @@ async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
     let mut events = 0;
     for journal in oracle::read_journals(&world.data(), &mut violations) {
         let told: Vec<_> =
-            journal.entries.iter().filter_map(|entry| Some((entry.seq, told_as(&entry.event)?))).collect();
+            journal.entries.iter().filter_map(|entry| Some((entry.seq, sse_event_name(&entry.event)?))).collect();
         let read: Vec<_> = streams.get(journal.head.name.as_str()).into_iter().flatten().collect();
         let read: Vec<_> = read
             .iter()
@@ -76,7 +76,7 @@ async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
 }
 
 /// The event that an entry of the journal becomes, if any.
-fn told_as(event: &Event) -> Option<&'static str> {
+fn sse_event_name(event: &Event) -> Option<&'static str> {
     match event {
         Event::TurnStarted { turn: 1, .. } | Event::TurnStarted { attempt: 2.., .. } => Some("agent_thinking"),
         Event::TurnEnded { calls: 0, .. } => Some("agent_response"),

@@ -92,7 +92,7 @@ fn sql(data: &Path, script: &str) {
 }
 
 #[tokio::test]
-async fn a_store_that_is_whole_says_so_with_and_without_a_server() {
+async fn an_intact_store_passes_the_check_with_and_without_a_server() {
     let world = store().await;
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
     let mut server = world.start().await;
@@ -214,7 +214,7 @@ async fn serve(world: &World) -> Output {
 }
 
 /// Overwrites a part in the middle of a table's page.
-fn scribble(data: &Path) {
+fn corrupt(data: &Path) {
     let database = data.join("bosun.db");
     let root: u64 = Connection::open(&database)
         .unwrap()
@@ -227,7 +227,7 @@ fn scribble(data: &Path) {
 #[tokio::test]
 async fn a_damaged_store_is_refused_by_the_server_which_says_where_to_look() {
     let world = store().await;
-    scribble(&world.data());
+    corrupt(&world.data());
     let before = fs::read(world.data().join("bosun.db")).unwrap();
     let output = check(&world.data()).await;
     assert_refused(&output, &["error[page_damaged]", "The store is damaged as a whole", "cp -a"]);
@@ -303,7 +303,7 @@ async fn a_copy_replaces_nothing_by_accident() {
 }
 
 /// Backups are made while clients work; each is complete, has all that was acknowledged before it was started, and a
-/// server goes on from it.
+/// server continues from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_made_under_load_is_complete_and_can_be_served() {
     let world = World::new();

@@ -112,7 +112,7 @@ async fn go_on(world: &World, call: &str) -> Result<(), String> {
     expect("the ended query is not what it was", client.get("/ended").await.state() == "completed")?;
     expect("the running query does not run", client.get("/running").await.state() == "running")?;
     let broken = client.get("/broken").await;
-    expect("the broken query is not told apart", broken.code() == "query_unreadable")?;
+    expect("the broken query is not distinguished", broken.code() == "query_unreadable")?;
     let delivered = client.post("/waiting/tool-result", &result(call, "42")).await;
     expect("the waiting query does not go on", delivered.state() == "completed")?;
     let created = client.post("?wait=20s", &scenarios::query("new", Scenario::Text)).await;

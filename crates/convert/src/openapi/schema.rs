@@ -217,7 +217,7 @@ impl<'a> Definitions<'a> {
                 report.warn_on_trail(
                     &LazyPath::Key(trail, key),
                     "ref_sibling_dropped",
-                    format!("OpenAPI 3.0 ignores `{key}` beside `$ref`"),
+                    format!("OpenAPI 3.0 ignores `{key}` next to `$ref`"),
                 );
             }
         }
@@ -253,7 +253,7 @@ fn from_3_0(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Bounds that are booleans beside a limit, as limits of their own.
+/// Bounds that are booleans next to a limit, as limits of their own.
 fn exclusive_bounds(schema: &mut Map<String, Value>) {
     for (exclusive, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match schema.get(exclusive) {

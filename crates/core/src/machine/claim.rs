@@ -13,7 +13,7 @@ use crate::{
     head::{CallHead, CallState},
 };
 
-/// What a lease is worth.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
     /// The call waits, and the lease is the current one.
@@ -42,7 +42,7 @@ pub fn claim(head: &Head, now: Timestamp, call: CallId, lease: &Arc<str>, until:
 /// Extends a lease that has not lapsed.
 ///
 /// # Errors
-/// With what the lease is worth, if it is not held.
+/// With the state of the lease, if it is not held.
 pub fn extend_claim(
     head: &Head,
     now: Timestamp,
@@ -60,7 +60,7 @@ pub fn extend_claim(
     }
 }
 
-/// What the lease of a call is worth. One that has lapsed without being noticed is still held: no other worker has the
+/// The state of a call's lease. One that has lapsed without being noticed is still held: no other worker has the
 /// call, so its result is the result.
 pub(super) fn lease_state(call: &CallHead, lease: &str) -> LeaseState {
     match (&call.claim, call.state) {
@@ -73,7 +73,7 @@ pub(super) fn lease_state(call: &CallHead, lease: &str) -> LeaseState {
     }
 }
 
-/// What follows from leases that have lapsed.
+/// The events that follow from leases that have lapsed.
 pub(super) fn lapsed(head: &Head, now: Timestamp) -> impl Iterator<Item = Event> {
     let lapsed = head.outside_calls().filter(move |(call, deadline)| *deadline > now && is_lapsed(call, now));
     lapsed.map(|(call, _)| {

@@ -64,7 +64,7 @@ pub struct DeliveryOutcome {
     pub refused: Vec<(Delivery, DeliveryVerdict)>,
 }
 
-/// The state that a result for a call would find, whatever its content.
+/// The state of a call that decides about a result for it, whatever its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryState {
     /// The first result is accepted.

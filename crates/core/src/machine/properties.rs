@@ -1,9 +1,8 @@
 //! Invariants of the machine under any sequence of events.
 //!
 //! A random script of replies, starts, finishes, results and decisions (early, late, duplicated, out of order), polls,
-//! deadlines, cancels, holds, steps of the wall clock and crashes is played against the machine, with calls that wait
-//! for each kind of thing. A crash discards everything that is not in
-//! the journal; the head is folded from it again.
+//! deadlines, cancels, holds, steps of the wall clock and crashes is run against the machine, with calls that wait in
+//! each of the possible ways. A crash discards everything that is not in the journal; the head is folded from it again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -178,7 +177,7 @@ impl MachineWorld {
         }
         let ended = self.head.status().is_final();
         let moves = events.iter().any(|event| !matches!(event, Event::Changed(_)));
-        assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
+        assert!(!moves || !ended, "a query that has ended never continues: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();

@@ -43,7 +43,7 @@ struct PendingBlob {
 }
 
 /// Moves content that is too large for a journal out of the outcome, and puts a reference in its place.
-fn put_aside(outcome: &mut Outcome) -> Option<PendingBlob> {
+fn extract_large(outcome: &mut Outcome) -> Option<PendingBlob> {
     let content = outcome.content_mut().filter(|content| content.is_too_large_inline())?;
     let (large, text) = content.as_blob()?;
     let (hash, bytes) = (large.hash, Bytes::from(text.into_owned()));
@@ -51,10 +51,10 @@ fn put_aside(outcome: &mut Outcome) -> Option<PendingBlob> {
     Some(PendingBlob { hash, bytes })
 }
 
-async fn seal(blobs: &dyn Blobs, aside: &PendingBlob) -> Result<(), StoreError> {
+async fn seal(blobs: &dyn Blobs, pending: &PendingBlob) -> Result<(), StoreError> {
     let mut draft = blobs.begin().await?;
-    draft.write(aside.bytes.clone()).await?;
-    draft.seal(aside.hash).await
+    draft.write(pending.bytes.clone()).await?;
+    draft.seal(pending.hash).await
 }
 
 /// Makes the outcome of an inside call small enough for a journal.
@@ -66,18 +66,18 @@ pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Ar
     // Copying, writing and hashing tens of megabytes would block a worker of the runtime for too long.
     let work = tokio::task::spawn_blocking(move || {
         let mut outcome = Outcome::clone(&outcome);
-        (put_aside(&mut outcome), outcome)
+        (extract_large(&mut outcome), outcome)
     });
-    let (aside, outcome) = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    if let Some(aside) = aside {
-        if aside.bytes.len() as u64 > LARGEST_BYTES {
+    let (pending, outcome) = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    if let Some(pending) = pending {
+        if pending.bytes.len() as u64 > LARGEST_BYTES {
             let message = format!(
                 "the tool ran, but its result has {} bytes, more than the limit of {LARGEST_BYTES}",
-                aside.bytes.len()
+                pending.bytes.len()
             );
             return Ok(Arc::new(Outcome::failure(outcome_code::RESULT_TOO_LARGE, message)));
         }
-        seal(blobs, &aside).await?;
+        seal(blobs, &pending).await?;
     }
     Ok(Arc::new(outcome))
 }
@@ -159,16 +159,16 @@ struct LargeResult {
     index: usize,
     large: Large,
     /// `None` if it was uploaded.
-    aside: Option<PendingBlob>,
+    pending: Option<PendingBlob>,
     is_kept: bool,
 }
 
 impl LargeResults {
-    pub(crate) fn put_aside(deliveries: &mut [Delivery]) -> Self {
+    pub(crate) fn extract_large(deliveries: &mut [Delivery]) -> Self {
         let large = deliveries.iter_mut().enumerate().filter_map(|(index, delivery)| {
-            let aside = put_aside(&mut delivery.outcome);
+            let pending = extract_large(&mut delivery.outcome);
             let large = delivery.outcome.large()?.clone();
-            Some(LargeResult { index, large, aside, is_kept: false })
+            Some(LargeResult { index, large, pending, is_kept: false })
         });
         Self(large.collect())
     }
@@ -180,7 +180,7 @@ impl LargeResults {
 
     /// Whether all content that these verdicts accept is sealed.
     pub(crate) fn are_kept(&self, verdicts: &[DeliveryVerdict]) -> bool {
-        self.0.iter().all(|result| result.is_kept || !is_taken(verdicts, result.index))
+        self.0.iter().all(|result| result.is_kept || !is_accepted(verdicts, result.index))
     }
 
     /// Seals the content that these verdicts accept.
@@ -189,9 +189,9 @@ impl LargeResults {
     /// If it cannot be written; or if it was uploaded and its blob is missing: a dangling reference is worse than a
     /// failure.
     pub(crate) async fn keep(&mut self, blobs: &dyn Blobs, verdicts: &[DeliveryVerdict]) -> Result<(), StoreError> {
-        for result in self.0.iter_mut().filter(|result| !result.is_kept && is_taken(verdicts, result.index)) {
-            match &result.aside {
-                Some(aside) => seal(blobs, aside).await?,
+        for result in self.0.iter_mut().filter(|result| !result.is_kept && is_accepted(verdicts, result.index)) {
+            match &result.pending {
+                Some(pending) => seal(blobs, pending).await?,
                 None if blobs.size(result.large.hash).await? == Some(result.large.size) => {}
                 None => return Err(StoreError::MissingBlob(result.large.hash)),
             }
@@ -201,7 +201,7 @@ impl LargeResults {
     }
 }
 
-fn is_taken(verdicts: &[DeliveryVerdict], index: usize) -> bool {
+fn is_accepted(verdicts: &[DeliveryVerdict], index: usize) -> bool {
     matches!(verdicts.get(index), Some(DeliveryVerdict::Accepted(_)))
 }
 
@@ -211,8 +211,8 @@ impl Inner {
         let mut removed = 0;
         // First the blobs, then the references: a reference that is made in between is to a blob that was sealed in
         // between, and that blob is within the grace period.
-        let aged = self.blobs.aged(BLOB_GRACE).await?;
-        for batch in aged.chunks(SWEEP_BATCH) {
+        let old = self.blobs.older_than(BLOB_GRACE).await?;
+        for batch in old.chunks(SWEEP_BATCH) {
             let referred = self.store.referred(batch).await?;
             for hash in batch.iter().filter(|hash| !referred.contains(hash)) {
                 // By a clock that has just been set ahead, every file is old.
@@ -226,7 +226,7 @@ impl Inner {
     }
 
     /// Collects unreferenced blobs until the engine drains.
-    pub(crate) async fn tend_blobs(self: Arc<Self>) {
+    pub(crate) async fn sweep_blobs_periodically(self: Arc<Self>) {
         loop {
             match self.sweep_blobs().await {
                 Ok(0) => {}

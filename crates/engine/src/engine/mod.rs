@@ -8,7 +8,7 @@
 //! | `decide` | `decide` |
 //! | `update` | `update`, `bounds` |
 //! | `results`, `large_results` | `result`, `delivery_state`, `upload`, `sweep_blobs` |
-//! | `conversations` | `conversations`, `said`, `forget` |
+//! | `conversations` | `conversations`, `conversation_turns`, `forget` |
 //! | `tool_cache` | `clear_tool_cache` |
 //! | `workers` | `claim_calls`, `extend_lease` |
 //! | `resources` | `registry`, `refresh`, `has_namespace`, `namespaces`, `create_resource`, `update_resource`, `replace_resource`, `delete_resource`, `approve_tools` |
@@ -233,8 +233,8 @@ impl Engine {
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
-        inner.tasks.spawn(retention::tend_records(Arc::clone(&inner)));
-        inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
+        inner.tasks.spawn(retention::maintain_records(Arc::clone(&inner)));
+        inner.tasks.spawn(Inner::sweep_blobs_periodically(Arc::clone(&inner)));
         Ok(Self { inner })
     }
 
@@ -366,7 +366,7 @@ impl Engine {
             // A query that is already queued must not be queued twice.
             let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
             let position = if gives_work {
-                inner.move_on(&live, &mut locked, now, events, point)?
+                inner.append_and_drive(&live, &mut locked, now, events, point)?
             } else {
                 let position = locked.append(&*inner.store, now, events, never)?;
                 fault::point(point);
@@ -403,7 +403,7 @@ impl Inner {
 
     /// Appends an external change, passes `point`, registers the query's deadline and drives the query on if it has
     /// work. Does nothing if there are no events.
-    pub(crate) fn move_on(
+    pub(crate) fn append_and_drive(
         self: &Arc<Self>,
         live: &Arc<LiveQuery>,
         locked: &mut LockedQuery<'_>,

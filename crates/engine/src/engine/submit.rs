@@ -84,8 +84,8 @@ impl Engine {
             let brings = CreationParts { toolset, request: asked.into_request(), joins };
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone in its conversation, and no model is asked before that. And
-            // the driver of an earlier query of this name may still be running: it must not take this query's turn for
-            // its own.
+            // the driver of an earlier query of this name may still be running: it must not mistake this query's turn
+            // for its own.
             let (waits, mut permit) = (alone || locked.is_driven(), None);
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |_| {
                 !waits && inner.may_begin(&key, &mut permit)

@@ -162,7 +162,7 @@ impl Conversations for MemoryStore {
         Ok(Listing { items, more, total })
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,

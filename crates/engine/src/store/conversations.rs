@@ -203,7 +203,7 @@ pub trait Conversations: Send + Sync {
 
     /// Messages in the order in which they were added, from after those of `after`. A page has at most `limit` queries,
     /// and fewer if they are [large](super::PAGE_BYTES).
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,

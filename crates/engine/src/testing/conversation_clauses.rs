@@ -75,7 +75,7 @@ fn complete(store: &dyn Store, writer: &mut QueryWriter, key: ConversationKey, a
 }
 
 /// A whole query of a conversation.
-async fn talk(store: &dyn Store, number: u32, key: ConversationKey, answer: &str) -> QueryUid {
+async fn complete_query(store: &dyn Store, number: u32, key: ConversationKey, answer: &str) -> QueryUid {
     let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
     open(store, &mut writer, key.clone(), false);
     let position = complete(store, &mut writer, key, answer);
@@ -99,8 +99,8 @@ async fn history(store: &dyn Store, key: &ConversationKey, frame: Frame) -> Vec<
     answers(&store.history(&namespace("default"), key, frame).await.expect("readable"))
 }
 
-async fn said(store: &dyn Store, wanted: WantedConversations) -> Listing<ConversationTurn> {
-    store.said(&namespace("default"), &wanted, None, 100).await.expect("readable")
+async fn conversation_turns(store: &dyn Store, wanted: WantedConversations) -> Listing<ConversationTurn> {
+    store.conversation_turns(&namespace("default"), &wanted, None, 100).await.expect("readable")
 }
 
 pub async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn StorePlace>) {
@@ -121,7 +121,7 @@ pub async fn messages_are_in_the_order_in_which_their_queries_completed(mut plac
     assert_eq!(history(&*store, &talk, all()).await, ["third", "first"]);
     drop(store);
     let store = place.open();
-    let listed = said(&*store, WantedConversations::default()).await;
+    let listed = conversation_turns(&*store, WantedConversations::default()).await;
     assert_eq!((answers(&listed.items), listed.total), (vec!["third".into(), "first".into()], 4));
     assert_eq!(listed.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3]);
     assert_eq!(listed.items[0].messages, exchange(&writers[2], talk.clone(), "third").messages);
@@ -146,7 +146,7 @@ pub async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let key = key("default", "talk");
     for number in 1..=4 {
-        talk(&*store, number, key.clone(), &format!("answer {number}")).await;
+        complete_query(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
     let frame = |messages, tokens| Frame::new(Size { messages, tokens, bytes: u64::MAX });
     for (messages, shown) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (8, 4), (99, 4)] {
@@ -209,9 +209,9 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
     let store = place.open();
     let keys = [key("default", "a"), key("default", "b"), key("other", "a")];
     for (number, key) in (1..).zip(&keys) {
-        talk(&*store, number, key.clone(), "one").await;
+        complete_query(&*store, number, key.clone(), "one").await;
     }
-    let latest = talk(&*store, 4, keys[0].clone(), "two").await;
+    let latest = complete_query(&*store, 4, keys[0].clone(), "two").await;
     let list = async |wanted: &WantedConversations, after: Option<QueryUid>, limit: usize| {
         store.conversations(&namespace("default"), wanted, after, limit).await.expect("readable")
     };
@@ -233,7 +233,10 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
 
     // And so are messages, in their order.
     let page = async |after: Option<QueryUid>| {
-        store.said(&namespace("default"), &WantedConversations::default(), after, 3).await.expect("readable")
+        store
+            .conversation_turns(&namespace("default"), &WantedConversations::default(), after, 3)
+            .await
+            .expect("readable")
     };
     let first = page(None).await;
     assert_eq!((first.items.len(), first.more, first.total), (3, true, 8));
@@ -241,7 +244,8 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
     assert_eq!((answers(&rest.items), rest.more), (vec!["two".into()], false));
     for query in ["q4".to_owned(), latest.to_string()] {
         let of_query =
-            said(&*store, WantedConversations { query: Some(query), ..WantedConversations::default() }).await;
+            conversation_turns(&*store, WantedConversations { query: Some(query), ..WantedConversations::default() })
+                .await;
         assert_eq!((of_query.items.len(), of_query.total), (1, 2));
     }
 }
@@ -250,7 +254,7 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
     let store = place.open();
     let (a, b) = (key("default", "a"), key("default", "b"));
     for (number, key) in (1..).zip([&a, &a, &a, &b]) {
-        talk(&*store, number, key.clone(), &format!("answer {number}")).await;
+        complete_query(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
     let forget = async |wanted: WantedConversations| {
         let record = AuditRecord::of_act(Timestamp(0), Action::ConversationDeleted, None, None);
@@ -265,17 +269,19 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
     assert_eq!(forget(of_a("q4")).await, 0, "it belongs to another conversation");
     assert_eq!(forget(of_a("q3")).await, 1);
     assert_eq!(history(&*store, &a, all()).await, ["answer 1", "answer 2"]);
-    talk(&*store, 5, a.clone(), "answer 5").await;
+    complete_query(&*store, 5, a.clone(), "answer 5").await;
     let numbers: Vec<_> =
-        said(&*store, WantedConversations { id: Some("a".into()), ..WantedConversations::default() }).await.items;
+        conversation_turns(&*store, WantedConversations { id: Some("a".into()), ..WantedConversations::default() })
+            .await
+            .items;
     assert_eq!(numbers.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 7]);
     assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 1);
     assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 0);
     assert_eq!(forget(WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }).await, 0);
     assert_eq!(forget(WantedConversations::default()).await, 1);
-    assert_eq!(said(&*store, WantedConversations::default()).await, Listing::default());
+    assert_eq!(conversation_turns(&*store, WantedConversations::default()).await, Listing::default());
     // A conversation is removed with its last exchange.
-    talk(&*store, 6, b.clone(), "answer 6").await;
+    complete_query(&*store, 6, b.clone(), "answer 6").await;
     assert_eq!(forget(WantedConversations { query: Some("q6".into()), ..WantedConversations::default() }).await, 1);
     let left =
         store.conversations(&namespace("default"), &WantedConversations::default(), None, 9).await.expect("readable");
@@ -289,13 +295,13 @@ pub async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Bo
     let store = place.open();
     let (old, young) = (key("default", "old"), key("default", "young"));
     for (number, key) in [(1, &old), (2, &old), (9, &young)] {
-        talk(&*store, number, key.clone(), "x").await;
+        complete_query(&*store, number, key.clone(), "x").await;
     }
-    let listed = said(&*store, WantedConversations::default()).await.items;
+    let listed = conversation_turns(&*store, WantedConversations::default()).await.items;
     let until = |index: usize| listed[index].at.after(KEPT);
     let left = async |now: Timestamp| {
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
-        said(&*store, WantedConversations::default()).await.items.len()
+        conversation_turns(&*store, WantedConversations::default()).await.items.len()
     };
     assert_eq!(left(until(0)).await, 3, "the second query has extended its retention");
     assert_eq!(left(until(1)).await, 1);
@@ -321,7 +327,7 @@ pub async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_convers
     }
     let left = async |store: &dyn Store, now: Timestamp| {
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
-        said(store, WantedConversations::default()).await.items.len()
+        conversation_turns(store, WantedConversations::default()).await.items.len()
     };
     let before = Timestamp(kept_until.0 - 1);
     assert_eq!(left(&*store, before).await, 2);
@@ -335,12 +341,14 @@ pub async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (long, text) = (key("default", "talk"), "a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
-        talk(&*store, number, long.clone(), &text).await;
+        complete_query(&*store, number, long.clone(), &text).await;
     }
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page =
-            store.said(&namespace("default"), &WantedConversations::default(), after, 100).await.expect("readable");
+        let page = store
+            .conversation_turns(&namespace("default"), &WantedConversations::default(), after, 100)
+            .await
+            .expect("readable");
         assert_eq!(page.total, 14);
         pages.push(page.items.len());
         after = page.items.last().map(|said| said.query);

@@ -230,7 +230,8 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
                 let submitted = world.engine.submit(in_conversation(name), PATIENCE).await.unwrap();
                 assert_completed(&submitted.snapshot, "hello");
             }
-            let said = world.store.said(&Namespace::default(), &Default::default(), None, 9).await.unwrap();
+            let said =
+                world.store.conversation_turns(&Namespace::default(), &Default::default(), None, 9).await.unwrap();
             let names: Vec<_> = said.items.iter().map(|said| said.name.as_str()).collect();
             assert_eq!(names, ["first", "second", "third"], "writes {writes}, kept {keeps_last}");
             assert_eq!(said.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 5]);

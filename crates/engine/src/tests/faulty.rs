@@ -99,14 +99,14 @@ impl<F: StoreFaults> Conversations for Faulty<F> {
         self.memory.conversations(namespace, wanted, after, limit).await
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &conversations::WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
     ) -> Result<Listing<ConversationTurn>, StoreError> {
-        self.memory.said(namespace, wanted, after, limit).await
+        self.memory.conversation_turns(namespace, wanted, after, limit).await
     }
 }
 

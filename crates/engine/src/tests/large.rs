@@ -82,7 +82,7 @@ async fn a_result_of_just_the_size_stays_in_the_journal() {
     let text = "x".repeat(INLINE_BYTES);
     let report = deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
     assert_eq!(recorded(&report.snapshot), &Outcome::success(text.as_str()));
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap(), []);
     assert_eq!(result_shown(&world), text);
 }
 
@@ -96,7 +96,7 @@ async fn the_same_large_result_is_a_replay_and_another_one_is_refused_and_not_ke
         let report = deliver(&world, id, Outcome::success(other)).await.unwrap();
         assert_eq!(report.verdicts, [DeliveryVerdict::AlreadyResolved(id)]);
     }
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap().len(), 1);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn an_upload_is_the_same_result_as_its_text() {
 async fn a_result_that_is_only_compared_is_not_stored() {
     let (world, _) = paused().await;
     upload(&world, DeliveryState::Resolved, MediaType::plain_text(), &[b"text"]).await.unwrap();
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,7 +311,7 @@ async fn a_result_that_is_first_refused_and_then_accepted_is_sealed_first() {
     let id = CallId::derive(QueryUid::new(1, [0; 10]), 1, 0);
     let outcome = Outcome::success(long_text());
     let mut deliveries = vec![Delivery { target: DeliveryTarget::Call(id), outcome }];
-    let mut large = LargeResults::put_aside(&mut deliveries);
+    let mut large = LargeResults::extract_large(&mut deliveries);
     let hash = deliveries[0].outcome.large().unwrap().hash;
     // A cancellation precedes it.
     assert!(large.are_kept(&[DeliveryVerdict::Cancelled(id)]));

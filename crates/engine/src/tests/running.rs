@@ -215,7 +215,7 @@ async fn a_model_that_refuses_fails_the_query_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_off_runs_no_tool_and_is_retried() {
     let script = ScriptedModel::always(vec![
-        ScriptedTurn::stream(&["let me"]).and_call("once", "{}").breaking_off(),
+        ScriptedTurn::stream(&["let me"]).and_call("once", "{}").disconnecting(),
         ScriptedTurn::say("ok"),
     ]);
     let world = EngineWorld::new(script).await;

@@ -97,7 +97,7 @@ async fn guarded(mut driver: Driver) {
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<LiveQuery>,
-    /// Released with the claim, when the driver comes to rest.
+    /// Released with the claim, when the driver stops.
     permit: Option<Permit>,
     /// The query that everything below belongs to; `None` until it has been loaded.
     uid: Option<QueryUid>,
@@ -234,13 +234,13 @@ impl Driver {
         let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
         if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
-            return self.take_up(&mut locked);
+            return self.start_work(&mut locked);
         }
         spans::rests(&inner, &state.head, &state.transcript);
         if matches!(next, Next::End) {
             pending::cancel(&inner, state, &[]);
         }
-        // The engine drains: the next process must not take this for a crash.
+        // The engine drains: the next process must not count this as a crash.
         let interrupted = machine::interrupt(&state.head);
         let position = if interrupted.is_empty() {
             position
@@ -268,7 +268,7 @@ impl Driver {
     }
 
     /// Takes the work that was started for this driver, and starts the rest.
-    fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
+    fn start_work(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
         let mut started = locked.take_started();
         if started.turn.is_none() {
             locked.advance(&*self.inner.store, self.inner.clock.now())?;
@@ -359,7 +359,8 @@ impl Driver {
         locked.append(&*self.inner.store, self.inner.clock.now(), events, |_| self.may_advance()).map(|_| ())
     }
 
-    /// Records that an inside call runs on elsewhere. It expires as an outside call would, counted from the first time.
+    /// Records that an inside call continues elsewhere. It expires as an outside call would, counted from the first
+    /// time.
     pub(crate) async fn leave_pending(
         &self,
         call: CallId,

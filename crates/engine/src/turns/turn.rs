@@ -378,7 +378,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     };
     match schema.check_arguments(&written) {
         Ok(arguments) => {
-            let mut way = way_of(tool);
+            let mut way = disposition_of(tool);
             let dropped = arguments.dropped.clone();
             let mut arguments = arguments.into_value();
             // Planners leave empty texts and placeholders where an integration needs a value.
@@ -437,7 +437,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
 }
 
 /// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
-fn way_of(tool: &Tool) -> CallDisposition {
+fn disposition_of(tool: &Tool) -> CallDisposition {
     let repeatable = tool.is_safe_to_repeat();
     let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);
     if tool.is_external() && tool.claimable {

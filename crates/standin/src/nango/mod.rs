@@ -1,8 +1,8 @@
 //! A stand-in for Nango: its HTTP API over a state that is a file, with no account.
 //!
-//! It behaves as Nango 0.71 was seen to: records come oldest first, a model that does not exist is an empty list, an
-//! action that is still running is a 404, a failure of an action is a 500, and input is neither validated nor unwrapped.
-//! It has no OAuth, no webhooks, no proxy and no MCP endpoint.
+//! It behaves as Nango 0.71 was observed to: records come oldest first, a model that does not exist is an empty list,
+//! an action that is still running is a 404, a failure of an action is a 500, and input is neither validated nor
+//! unwrapped. It has no OAuth, no webhooks, no proxy and no MCP endpoint.
 
 mod answer;
 mod records;
@@ -289,7 +289,7 @@ fn trigger(environment: &mut Environment, head: &NangoRequestHead, body: &Value)
     if action.is_disabled {
         return refused(error(StatusCode::NOT_FOUND, "disabled_resource", Some("The action is disabled")));
     }
-    // Input is passed on as it is; only values that JavaScript takes for false become null.
+    // Input is passed on as it is; only the falsy values of JavaScript become null.
     let input = match body.get("input").cloned().unwrap_or_default() {
         Value::Bool(false) => Value::Null,
         Value::String(text) if text.is_empty() => Value::Null,
@@ -320,7 +320,7 @@ fn finished(result: &Result<Value, NangoFailure>) -> Response {
     }
 }
 
-/// An action that is still running cannot be told apart from one that never was.
+/// An action that is still running cannot be distinguished from one that never existed.
 fn result(environment: &Environment, id: &str) -> Response {
     if !is_uuid(id) {
         return invalid("invalid_uri_params", "Invalid uuid", "id");

@@ -36,7 +36,7 @@ pub struct NangoIntegration {
     pub syncs: Vec<NangoSync>,
 }
 
-/// An action script. It gives its input back, unless it has an output or fails.
+/// An action script. It returns its input, unless it has an output or fails.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NangoAction {
@@ -128,7 +128,7 @@ impl NangoChange {
     }
 }
 
-/// How it misbehaves.
+/// The faults that it injects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct NangoFaults {

@@ -236,7 +236,7 @@ pub(super) fn conversations(
     Ok(page(items, limit, total))
 }
 
-pub(super) fn said(
+pub(super) fn conversation_turns(
     connection: &Connection,
     namespace: &Namespace,
     wanted: &WantedConversations,

@@ -187,7 +187,7 @@ impl Records for Sqlite {
         self.read(move |connection| audit::usage(connection, &namespace, since)).await
     }
 
-    async fn tend_records(&self, now: Timestamp) -> Result<bool, StoreError> {
+    async fn maintain_records(&self, now: Timestamp) -> Result<bool, StoreError> {
         if !self.audited {
             return Ok(false);
         }
@@ -230,7 +230,7 @@ impl Conversations for Sqlite {
         self.read(move |connection| conversations::conversations(connection, &namespace, &wanted, after, limit)).await
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
@@ -238,7 +238,8 @@ impl Conversations for Sqlite {
         limit: usize,
     ) -> Result<Listing<ConversationTurn>, StoreError> {
         let (namespace, wanted) = (namespace.clone(), wanted.clone());
-        self.read(move |connection| conversations::said(connection, &namespace, &wanted, after, limit)).await
+        self.read(move |connection| conversations::conversation_turns(connection, &namespace, &wanted, after, limit))
+            .await
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
         file_ownership::revoke_world_access(&dir.join(name));
     }
     let connector = Connector::new(path);
-    let epoch = take_over(&connector).map_err(|fault| fault.at(connector.path()))?;
+    let epoch = raise_epoch(&connector).map_err(|fault| fault.at(connector.path()))?;
     Ok(Opened { lock, connector, epoch })
 }
 
@@ -230,7 +230,7 @@ impl OpenFault {
 }
 
 /// Checks the database, upgrades it, and raises its epoch to ours.
-fn take_over(connector: &Connector) -> Result<i64, OpenFault> {
+fn raise_epoch(connector: &Connector) -> Result<i64, OpenFault> {
     // Nothing may be changed before the database is known to be ours: this connection only reads, except for the
     // recovery of a WAL, which SQLite does by itself.
     let reading = connector.read()?;

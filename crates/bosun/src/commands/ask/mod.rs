@@ -9,9 +9,9 @@ mod tools;
 
 use std::path::PathBuf;
 
-use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Key, Question};
+use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Question};
 
-use super::server_options::open_client;
+use super::server_options::ServerOptions;
 use prompt::TerminalPrompt;
 pub(super) use screen::{Detail, Screen, progress_line};
 pub(super) use tools::{Run, run_command};
@@ -31,15 +31,8 @@ pub(super) struct AgentOptions {
     /// Which tools the agent may use: its own (ark), yours (n8n), or both (hybrid)
     #[arg(long, value_name = "SOURCE", value_parser = ["ark", "n8n", "hybrid"])]
     tool_source: Option<String>,
-    /// URL of the server
-    #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
-    server: String,
-    /// Key for the server: its secret, both halves as pk-…:sk-…, or a token
-    #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
-    key: Option<Key>,
-    /// Namespace of the agent and of its queries; default: the key's own
-    #[arg(long)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    server: ServerOptions,
     /// Running time that a query may use, for instance 30s or 2m; waiting for your tools does not count
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
@@ -50,7 +43,7 @@ impl AgentOptions {
     pub(super) fn open(self) -> anyhow::Result<AgentClient> {
         Ok(AgentClient {
             tools: tools::load(self.tools.as_deref(), self.runs)?,
-            client: open_client(&self.server, self.namespace, self.key.as_ref())?,
+            client: self.server.open()?,
             agent: self.agent,
             tool_source: self.tool_source,
             timeout: self.timeout,

@@ -125,7 +125,7 @@ impl Conversation {
             }
         }
         if is_terminal {
-            self.take_leave()?;
+            self.print_how_to_continue()?;
             return Ok(ExitCode::SUCCESS);
         }
         Ok(if unanswered == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -174,7 +174,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn take_leave(&self) -> anyhow::Result<()> {
+    fn print_how_to_continue(&self) -> anyhow::Result<()> {
         let (agent, id) = (&self.agent_client.agent, &self.id);
         writeln!(stderr(), "{DIM}continue with: bosun chat --agent {agent} --conversation {id}{DIM:#}")?;
         Ok(())

@@ -71,7 +71,7 @@ impl Demo {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         // The server is killed when its handle is dropped, so every way of leaving cleans up.
         tokio::select! {
-            told = tell() => told.map(|()| ExitCode::SUCCESS),
+            told = run_demo() => told.map(|()| ExitCode::SUCCESS),
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
             _ = terminate.recv() => Ok(ExitCode::from(143)),
         }
@@ -87,7 +87,7 @@ fn write_examples(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn tell() -> anyhow::Result<()> {
+async fn run_demo() -> anyhow::Result<()> {
     let place = DemoDirectory::new()?;
     write_examples(&place.manifests())?;
     writeln!(
@@ -99,13 +99,13 @@ async fn tell() -> anyhow::Result<()> {
     timeline.scene("1  The agent needs a tool that only the client has", "the RFC's Example 1")?;
     let server = start(&timeline, &place, "an empty store").await?;
     outside(&timeline, &server).await?;
-    timeline.breathe().await;
+    timeline.pause().await;
     timeline.scene("2  One turn, two tools: one outside, one inside", "hybrid mode")?;
     hybrid(&timeline, &server).await?;
-    timeline.breathe().await;
+    timeline.pause().await;
     timeline.scene("3  The server dies while the query waits", "kill -9")?;
     crash(&timeline, &place, server).await?;
-    Ok(farewell(&timeline)?)
+    Ok(print_next_steps(&timeline)?)
 }
 
 async fn start(timeline: &Timeline, place: &DemoDirectory, store: &str) -> anyhow::Result<Server> {
@@ -179,7 +179,7 @@ async fn crash(timeline: &Timeline, place: &DemoDirectory, server: Server) -> an
         "▪",
         &format!("{kilobytes} KB in {}: all that is left of the query", place.data().display()),
     )?;
-    timeline.breathe().await;
+    timeline.pause().await;
     let server = start(timeline, place, "the same store").await?;
     let mut run = run.reattach(&server.base).await?;
     let state = run.state().await?;
@@ -269,7 +269,7 @@ fn expect(answer: &str, expected: &str) -> anyhow::Result<()> {
 }
 
 /// A summary, and what to do next.
-fn farewell(timeline: &Timeline) -> io::Result<()> {
+fn print_next_steps(timeline: &Timeline) -> io::Result<()> {
     let program = std::env::args().next().unwrap_or_else(|| "bosun".into());
     writeln!(
         stdout(),

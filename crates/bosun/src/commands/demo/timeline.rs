@@ -56,7 +56,7 @@ impl Timeline {
     }
 
     /// Pauses so that a reader at a terminal can follow. A pipe is not delayed.
-    pub(super) async fn breathe(&self) {
+    pub(super) async fn pause(&self) {
         if io::stdout().is_terminal() {
             tokio::time::sleep(BREATH).await;
         }

@@ -156,7 +156,7 @@ async fn half_upload(address: String, path: String, megabytes: usize) -> Option<
     connection.write_all(head.as_bytes()).await.ok()?;
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..megabytes {
-        // A refused client may be disconnected before everything is sent; the answer tells which.
+        // A refused client may be disconnected before everything is sent; the answer shows which.
         if connection.write_all(&piece).await.is_err() {
             break;
         }

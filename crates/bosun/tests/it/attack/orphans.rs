@@ -23,7 +23,7 @@ const CLIENTS: u64 = 3;
 const ORPHANED: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_query_ends_when_results_come_early_and_all_permits_are_taken() {
+async fn every_query_ends_when_results_come_early_and_all_permits_are_in_use() {
     let mut attack = Attack::begin("h1_orphaned_queries");
     let cycles = scale("BOSUN_ATTACK_CYCLES", 300);
     let target = Arc::new(Target::start(&["--max-running", "2"]).await);

@@ -51,7 +51,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
         let name = &shape.name;
         let Some(reply) = reply.filter(|_| target.lives()) else {
             attack.violation(format!("{name}: no answer; {}", target.log()));
-            target.revive().await;
+            target.restart().await;
             watch = target.watch();
             prepare(&target).await;
             continue;

@@ -1,4 +1,4 @@
-//! Clients that talk in the same conversations without a pause, and record their answers.
+//! Clients that add to the same conversations without a pause, and record their answers.
 
 use std::sync::{
     Arc, Mutex,
@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::ROOMS;
+use super::CONVERSATIONS;
 use crate::support::{
     client::{Answer, Client},
     rng::Rng,
@@ -32,7 +32,7 @@ enum ConversationBehaviour {
 }
 
 impl ConversationBehaviour {
-    /// Whatever kills there are on the way.
+    /// Whatever kills there are in between.
     fn end(self) -> &'static str {
         match self {
             Self::Said | Self::Inside | Self::Outside => "completed",
@@ -51,12 +51,12 @@ const BEHAVIOURS: &[ConversationBehaviour] = &[
     ConversationBehaviour::Refused,
 ];
 
-/// What one client was told about one query.
+/// What one client observed of one query.
 #[derive(Clone, Debug)]
 pub(super) struct ClientRecord {
     pub(super) name: String,
-    /// Which of the [`ROOMS`].
-    pub(super) room: usize,
+    /// Which of the [`CONVERSATIONS`].
+    pub(super) shared: usize,
     /// The queries of that conversation that a client knew to be completed before this one was created.
     pub(super) known: Vec<String>,
     /// How it is to end.
@@ -75,7 +75,7 @@ pub(super) struct ConversationWorkload {
     next: AtomicU64,
     /// No new queries are created.
     closing: AtomicBool,
-    /// For each room, the queries that a client was told are completed.
+    /// For each conversation, the queries that a client knows to be completed.
     completed: Mutex<Vec<Vec<String>>>,
     told: Mutex<Vec<ClientRecord>>,
 }
@@ -87,7 +87,7 @@ impl ConversationWorkload {
             rng,
             next: AtomicU64::new(0),
             closing: AtomicBool::new(false),
-            completed: Mutex::new(vec![Vec::new(); ROOMS.len()]),
+            completed: Mutex::new(vec![Vec::new(); CONVERSATIONS.len()]),
             told: Mutex::default(),
         })
     }
@@ -106,25 +106,25 @@ impl ConversationWorkload {
     }
 
     async fn work(self: Arc<Self>, client: u64) {
-        let room = usize::try_from(client).expect("a small number") % ROOMS.len();
+        let shared = usize::try_from(client).expect("a small number") % CONVERSATIONS.len();
         while !self.closing.load(Ordering::Relaxed) {
-            self.ask(room).await;
+            self.ask(shared).await;
         }
     }
 
-    async fn ask(&self, room: usize) {
+    async fn ask(&self, shared: usize) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut rng = self.rng.branch(number);
         let behaviour = *rng.pick(BEHAVIOURS);
         let name = format!("t{number}");
-        let known = self.completed.lock().expect("the completed ones")[room].clone();
+        let known = self.completed.lock().expect("the completed ones")[shared].clone();
         let meant = behaviour.end();
-        let told = ClientRecord { name, room, known, meant, ended: None, violations: Vec::new() };
+        let told = ClientRecord { name, shared, known, meant, ended: None, violations: Vec::new() };
         let mut talker = ConversationClient { client: &self.client, behaviour, rng, told };
-        talker.talk().await;
+        talker.run().await;
         let told = talker.told;
         if matches!(&told.ended, Some((state, _)) if state == "completed") {
-            self.completed.lock().expect("the completed ones")[room].push(told.name.clone());
+            self.completed.lock().expect("the completed ones")[shared].push(told.name.clone());
         }
         self.told.lock().expect("what was told").push(told);
     }
@@ -144,14 +144,14 @@ impl Clients {
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
             ended.expect("a client");
         }
-        for room in 0..ROOMS.len() {
-            soon("one more answer", self.talk.ask(room)).await;
+        for shared in 0..CONVERSATIONS.len() {
+            soon("one more answer", self.talk.ask(shared)).await;
         }
         std::mem::take(&mut *self.talk.told.lock().expect("what was told"))
     }
 }
 
-/// A client that asks one query.
+/// A client that creates one query.
 struct ConversationClient<'a> {
     client: &'a Client,
     behaviour: ConversationBehaviour,
@@ -160,7 +160,7 @@ struct ConversationClient<'a> {
 }
 
 impl ConversationClient<'_> {
-    async fn talk(&mut self) {
+    async fn run(&mut self) {
         let body = self.body();
         let mut query = self.create(&body).await;
         // A query has one call, so it cannot pause more often than a few kills make it.
@@ -187,7 +187,7 @@ impl ConversationClient<'_> {
     /// The input names the query, so that a request to the model can be attributed, and has a random length, so that
     /// windows in tokens end anywhere.
     fn body(&mut self) -> Value {
-        let room = ROOMS[self.told.room];
+        let shared = CONVERSATIONS[self.told.shared];
         let scenario = match self.behaviour {
             ConversationBehaviour::Said => "said",
             ConversationBehaviour::Inside => "inside",
@@ -199,9 +199,9 @@ impl ConversationClient<'_> {
             "name": self.told.name,
             "input": format!("{scenario} {} {}", self.told.name, "x".repeat(length)),
             "target": {"type": "agent", "name": "talker"},
-            "memory": {"name": room.memory},
-            "conversationId": room.id,
-            "conversationPolicy": if room.alone { "reject" } else { "allow" },
+            "memory": {"name": shared.memory},
+            "conversationId": shared.id,
+            "conversationPolicy": if shared.alone { "reject" } else { "allow" },
             "toolSource": "hybrid",
             "externalTools": [{
                 "name": "lookup",
@@ -217,7 +217,7 @@ impl ConversationClient<'_> {
         loop {
             let answer = self.client.retry_until_answered(Method::POST, path, Some(body)).await.answer;
             if answer.code() == "conversation_busy" {
-                self.client.bide(&answer).await;
+                self.client.back_off(&answer).await;
                 continue;
             }
             if !(200..=202).contains(&answer.status) {

@@ -51,7 +51,7 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     }
     let Breaker { mut server, probe, tally, .. } = breaker;
     let mut records = clients.end().await;
-    records.extend(probe.testify().await);
+    records.extend(probe.into_records().await);
     assert_eq!(server.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);
@@ -126,11 +126,11 @@ impl Breaker<'_> {
         }
         until("a failing call", || self.disk.failures() > failed).await;
         let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.see_it_fail().await };
-        // Somewhere in the middle of whatever the server makes of it.
+        // At some point while the server handles the fault.
         tokio::time::sleep(Duration::from_micros(rng.within(0..30_000))).await;
         if matches!(ending, Ending::Repaired | Ending::RepairedAndPowerCut) {
             self.disk.repair();
-            self.probe.sees_that_work_goes_on().await;
+            self.probe.check_that_work_continues().await;
             self.workload.client().answered(rng.within(0..60)).await;
         }
         if ending != Ending::Repaired {

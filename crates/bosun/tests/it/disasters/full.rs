@@ -64,10 +64,10 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
         } else {
             volume.free(&server);
         }
-        probe.sees_that_work_goes_on().await;
+        probe.check_that_work_continues().await;
     }
     let mut records = clients.end().await;
-    records.extend(probe.testify().await);
+    records.extend(probe.into_records().await);
     assert_eq!(server.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);

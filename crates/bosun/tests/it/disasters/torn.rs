@@ -43,12 +43,12 @@ async fn a_torn_log_keeps_what_was_committed_before_the_tear() {
             *tally.entry(format!("{tear:?}")).or_default() += 1;
             frames_lost += log.frames - first;
             let expected = World::new();
-            lay_out(&killed, &expected, &log.bytes[..log.start_of(first)]);
+            copy_with_log(&killed, &expected, &log.bytes[..log.start_of(first)]);
             let torn = World::new();
-            lay_out(&killed, &torn, &damaged);
+            copy_with_log(&killed, &torn, &damaged);
             let wanted = oracle::read_journals(&expected.data(), &mut Vec::new());
             entries_kept += wanted.iter().map(|journal| journal.entries.len()).sum::<usize>();
-            // It must open, and go on with what it finds.
+            // It must open, and continue with what it finds.
             let mut server = torn.start().await;
             let listed = Client::of(&server.base).get("?limit=1").await;
             assert_eq!(server.kill().await, ProcessExit::Killed);
@@ -84,7 +84,7 @@ async fn killed_under_load(rng: &Rng) -> World {
 }
 
 /// The files of a killed server with another WAL, as a later process would find them.
-fn lay_out(killed: &World, other: &World, log: &[u8]) {
+fn copy_with_log(killed: &World, other: &World, log: &[u8]) {
     fs::create_dir_all(other.data()).expect("a directory");
     for name in [DATABASE, "audit.key"] {
         fs::copy(killed.data().join(name), other.data().join(name)).expect("a copy");
@@ -108,7 +108,7 @@ fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) 
     violations.extend(found.values().map(|journal| format!("{} comes from nowhere", journal.head.name)));
 }
 
-/// A write-ahead log as SQLite's file format has it, section 4.
+/// A write-ahead log, as section 4 of SQLite's file format defines it.
 struct Log {
     bytes: Vec<u8>,
     frame: usize,
@@ -148,11 +148,11 @@ enum LogDamage {
     Cut,
     /// There is nothing but zeros from there on.
     Zeroed,
-    /// One bit is another.
+    /// One bit is flipped.
     BitFlipped,
-    /// A piece is made of anything.
+    /// A piece is overwritten with random bytes.
     Scribbled,
-    /// A frame is the one before it: its own write was lost.
+    /// A frame has the content of the one before it: its own write was lost.
     Stale,
 }
 

@@ -49,7 +49,7 @@ enum HostileAnswer {
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
 /// A name, what is done, and the code and the beginning of the message that comes of it.
-fn deeds() -> Vec<(&'static str, HostileAnswer, &'static str, &'static str)> {
+fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static str)> {
     let say = |text: &str| HostileAnswer::Say(text.as_bytes().to_vec());
     let with = |head: &str, body: &[u8]| {
         let mut all = format!("{OK}{head}content-length: {}\r\n\r\n", body.len()).into_bytes();
@@ -243,19 +243,19 @@ async fn asked(stream: &mut TcpStream) -> Option<String> {
     Some(head.split([' ', '/']).nth(2)?.to_owned())
 }
 
-/// Serves every deed under its name.
+/// Serves every answer under its name.
 async fn serve() -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let mut serving = JoinSet::new();
     serving.spawn(async move {
-        let deeds = std::sync::Arc::new(deeds());
+        let hostile_answers = std::sync::Arc::new(hostile_answers());
         let mut acting = JoinSet::new();
         while let Ok((mut stream, _)) = listener.accept().await {
-            let deeds = std::sync::Arc::clone(&deeds);
+            let hostile_answers = std::sync::Arc::clone(&hostile_answers);
             acting.spawn(async move {
                 let Some(name) = asked(&mut stream).await else { return };
-                if let Some((_, deed, ..)) = deeds.iter().find(|(known, ..)| *known == name) {
+                if let Some((_, deed, ..)) = hostile_answers.iter().find(|(known, ..)| *known == name) {
                     act(stream, deed).await;
                 }
             });
@@ -277,7 +277,7 @@ async fn whatever_an_api_does_the_call_ends_with_a_clear_outcome_in_bounded_memo
     let server = world.start().await;
     assert_eq!(call(&server, "hostile", &json!({"deed": "well"})).await.0, "completed");
     let before = peak(&server);
-    for (name, _, code, message) in deeds() {
+    for (name, _, code, message) in hostile_answers() {
         let (found, told) = call(&server, "hostile", &json!({"deed": name})).await;
         let is_expected = (found == code && told.starts_with(message)) || code.is_empty();
         assert!(is_expected && !told.contains("127.0.0.1"), "{name}: {found}: {}", &told[..told.len().min(300)]);

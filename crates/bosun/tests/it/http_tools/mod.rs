@@ -21,7 +21,7 @@ use crate::{
 
 const KEY: &str = "cnry-weather-91f3a7";
 
-/// A model that asks for the weather once and repeats what it was told, and its agent.
+/// A model that asks for the weather once and repeats what it was sent, and its agent.
 const AGENT: &str = r#"
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
@@ -78,10 +78,10 @@ fn world(manifests: &[(&str, &str)]) -> World {
 async fn call(server: &Server, tool: &str, arguments: &Value) -> (String, String) {
     let body = json!({"input": arguments.to_string(), "target": {"type": "tool", "name": tool}});
     let answer = api(server, "POST", "/v1/queries?wait=60s&view=rfc", Some(&body)).await;
-    told(&answer)
+    status_and_text(&answer)
 }
 
-fn told(answer: &Answer) -> (String, String) {
+fn status_and_text(answer: &Answer) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let error = &answer.body["error"];
     match text(&answer.body["status"]).as_str() {
@@ -100,7 +100,7 @@ async fn a_model_calls_an_http_api_and_reads_its_answer() {
     let body = json!({"input": "How is it?", "target": {"type": "agent", "name": "forecaster"}});
     let answer = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
     let expect = r#"The service says: {"temperature":31,"sky":"clear"}"#;
-    assert_eq!(told(&answer), ("completed".to_owned(), expect.to_owned()), "{}", answer.text);
+    assert_eq!(status_and_text(&answer), ("completed".to_owned(), expect.to_owned()), "{}", answer.text);
     assert_eq!(answer.body["warnings"], json!([]), "an HTTP tool is served");
 
     let [received] = &service.received()[..] else { panic!("one request") };
@@ -116,8 +116,8 @@ async fn a_model_calls_an_http_api_and_reads_its_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_is_read_by_the_model_with_a_bounded_body_and_without_secrets() {
     let service = Service::start(|received| {
-        let told = format!("no such city for key {}; {}", received.header("x-key"), "x".repeat(100_000));
-        (StatusCode::NOT_FOUND, told)
+        let status_and_text = format!("no such city for key {}; {}", received.header("x-key"), "x".repeat(100_000));
+        (StatusCode::NOT_FOUND, status_and_text)
     })
     .await;
     let world = world(&[("forecaster.yaml", AGENT), ("forecaster.script.yaml", SCRIPT)]);
@@ -125,7 +125,7 @@ async fn a_failure_is_read_by_the_model_with_a_bounded_body_and_without_secrets(
     let server = world.start().await;
     let body = json!({"input": "How is it?", "target": {"type": "agent", "name": "forecaster"}});
     let answer = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
-    let (status, said) = told(&answer);
+    let (status, said) = status_and_text(&answer);
     assert_eq!(status, "completed", "{}", answer.text);
     let expect = "The service says: Error: the API answered 404 Not Found\nno such city for key [redacted]; xxx";
     assert!(said.starts_with(expect) && said.ends_with("x…") && said.len() < 9_000, "{said}");
@@ -181,7 +181,7 @@ async fn a_body_is_filled_with_arguments_parameters_settings_and_secrets() {
     let headers = [("traceparent", trace)];
     let answer =
         crate::resources::send(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body), &headers).await.unwrap();
-    assert_eq!(told(&answer), ("completed".to_owned(), r#"{"ok":true}"#.to_owned()), "{}", answer.text);
+    assert_eq!(status_and_text(&answer), ("completed".to_owned(), r#"{"ok":true}"#.to_owned()), "{}", answer.text);
     let [received] = &service.received()[..] else { panic!("one request") };
     let sent: Value = serde_json::from_str(&received.body).unwrap();
     let expect = json!({"text": format!("Note: {text}"), "tenant": "acme\", \"admin\": \"yes", "plan": 7, "key": KEY});
@@ -291,8 +291,12 @@ async fn a_request_is_repeated_only_where_that_is_safe() {
     ]);
     let server = world.start().await;
     for name in ["get", "patient", "post", "idempotent"] {
-        let told = call(&server, name, &json!({})).await;
-        assert_eq!(told, ("http_status".to_owned(), "the API answered 503 Service Unavailable".to_owned()), "{name}");
+        let status_and_text = call(&server, name, &json!({})).await;
+        assert_eq!(
+            status_and_text,
+            ("http_status".to_owned(), "the API answered 503 Service Unavailable".to_owned()),
+            "{name}"
+        );
     }
     let paths: Vec<_> = busy.received().iter().map(|received| received.target.clone()).collect();
     let expect = ["/get", "/get", "/get", "/patient", "/post", "/idempotent", "/idempotent", "/idempotent"];

@@ -11,7 +11,7 @@ use axum::{
 };
 use tokio::{net::TcpListener, task::JoinSet};
 
-/// A request as it received.
+/// A request as it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
@@ -68,7 +68,7 @@ impl Service {
         Self { url, received, _serving: serving }
     }
 
-    /// Everything that received so far.
+    /// All requests so far.
     pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
         self.received.lock().unwrap().clone()
     }

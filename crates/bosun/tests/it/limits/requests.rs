@@ -245,7 +245,7 @@ async fn changes_of_a_query() {
         }
     };
     refused.is_refused(409, "journal_full");
-    // The query goes on.
+    // The query continues.
     let call = paused.body["toolCalls"][0]["id"].clone();
     let delivered = site.post("/v1/queries/q/tool-result", &json!({"toolCallId": call, "toolResult": "42"})).await;
     delivered.is_taken();

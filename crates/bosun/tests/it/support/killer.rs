@@ -65,7 +65,7 @@ fn passes(point: &str) -> u64 {
 pub(crate) struct Killer<'a> {
     world: &'a World,
     announce: watch::Sender<Address>,
-    /// Whose answers tell how far a process has come.
+    /// Its answers show how far a process has come.
     client: &'a Client,
     rng: Rng,
     /// Where processes died, and how often.
@@ -79,7 +79,7 @@ impl<'a> Killer<'a> {
     }
 
     /// Kills this many processes, half of them at `points`.
-    pub(crate) async fn carry_out(&mut self, kills: u64, points: &[&'static str]) {
+    pub(crate) async fn run(&mut self, kills: u64, points: &[&'static str]) {
         let mut plans = plans(kills, points, &mut self.rng.branch(1));
         while let Some(plan) = plans.pop_front() {
             let place = match plan {
@@ -97,7 +97,7 @@ impl<'a> Killer<'a> {
                     assert_eq!(server.kill().await, ProcessExit::Killed);
                     "working"
                 }
-                Plan::AtPoint { point, pass, tries } => match self.die_at(point, pass).await {
+                Plan::AtPoint { point, pass, tries } => match self.crash_at(point, pass).await {
                     ProcessExit::AtFaultPoint => point,
                     ProcessExit::Killed => {
                         // The load did not pass the point this time. It counts as a kill at a random moment.
@@ -126,7 +126,7 @@ impl<'a> Killer<'a> {
     }
 
     /// Starts a process with a fault at `point`, and kills it if it does not pass.
-    async fn die_at(&mut self, point: &'static str, pass: u64) -> ProcessExit {
+    async fn crash_at(&mut self, point: &'static str, pass: u64) -> ProcessExit {
         self.starts += 1;
         let starting = self.world.spawn(Some(&format!("{point}:{pass}")));
         let mut server = match soon("the start of the server", starting.ready()).await {

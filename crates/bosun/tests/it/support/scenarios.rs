@@ -1,7 +1,7 @@
-//! The script of the model in the proofs, and the requests that play it.
+//! The script of the model in the proofs, and the requests that use it.
 //!
 //! Every scenario ends with a sentence made of the results that the model was shown, in the order in
-//! which it asked for them, so the answer of a query tells what the model has seen.
+//! which it asked for them, so the answer of a query shows what the model has seen.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ pub(crate) enum Scenario {
     Inside,
     /// One inside call that must not be repeated.
     Once,
-    /// One inside call that must not be repeated, and runs on after its server has died.
+    /// One inside call that must not be repeated, and continues after its server has died.
     Pending,
     /// One inside call that must not be repeated, and that a person has to approve, next to one that runs at once.
     Approval,

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::{
     client::{Answer, Client, LARGE, NoStream, result, spelled_out},
-    oracle::{DecisionPost, Post, Record, Said},
+    oracle::{DecisionPost, Post, PostVerdict, Record},
     rng::Rng,
     scenarios::{self, Scenario},
     soon,
@@ -395,14 +395,14 @@ impl<'a> QueryClient<'a> {
 
     /// Records the answer to a decision.
     fn note_decision(&mut self, call: &str, approved: bool, answer: &Answer) {
-        let said = match (answer.status, answer.replayed) {
-            (200, false) => Said::Accepted,
-            (200, true) => Said::Replayed,
-            (409, _) if answer.code() == "already_decided" => Said::Conflict,
-            (410, _) => Said::Gone,
+        let verdict = match (answer.status, answer.replayed) {
+            (200, false) => PostVerdict::Accepted,
+            (200, true) => PostVerdict::Replayed,
+            (409, _) if answer.code() == "already_decided" => PostVerdict::Conflict,
+            (410, _) => PostVerdict::Gone,
             _ => return self.fault(format!("a decision was answered with {}: {}", answer.status, answer.body)),
         };
-        self.record.decisions.push(DecisionPost { call: call.to_owned(), approved, said });
+        self.record.decisions.push(DecisionPost { call: call.to_owned(), approved, verdict });
     }
 
     /// Waits for the call to expire, then posts anyway.
@@ -429,7 +429,7 @@ impl<'a> QueryClient<'a> {
             let lost = match self.client.events(&self.record.name, last_id.as_deref()).await {
                 Err(NoStream::Lost(lost)) => lost,
                 Err(NoStream::Refused(answer)) if answer.is_unavailable() => {
-                    self.client.bide(&answer).await;
+                    self.client.back_off(&answer).await;
                     continue;
                 }
                 Err(NoStream::Refused(answer)) => {
@@ -453,7 +453,7 @@ impl<'a> QueryClient<'a> {
                     }
                 },
             };
-            self.client.outlive(lost).await;
+            self.client.wait_for_next_process(lost).await;
         }
         let mut whole = self.client.all_events(&self.record.name).await;
         whole.retain(|event| event.id.is_some());
@@ -520,7 +520,7 @@ impl<'a> QueryClient<'a> {
         for post in again {
             let posted = self.client.post(&self.result_path(""), &result(&post.call, &post.content)).await;
             self.note(&post.call, &post.content, &posted);
-            if post.said == Said::Accepted && !(posted.status == 200 && posted.replayed) {
+            if post.verdict == PostVerdict::Accepted && !(posted.status == 200 && posted.replayed) {
                 self.fault(format!("{}: was accepted, and later {}: {}", post.call, posted.status, posted.body));
             }
         }
@@ -545,14 +545,14 @@ impl<'a> QueryClient<'a> {
 
     /// Records the answer to a result.
     fn note(&mut self, call: &str, content: &str, answer: &Answer) {
-        let said = match (answer.status, answer.replayed) {
-            (200, false) => Said::Accepted,
-            (200, true) => Said::Replayed,
-            (409, _) if answer.code() == "already_resolved" => Said::Conflict,
-            (410, _) => Said::Gone,
+        let verdict = match (answer.status, answer.replayed) {
+            (200, false) => PostVerdict::Accepted,
+            (200, true) => PostVerdict::Replayed,
+            (409, _) if answer.code() == "already_resolved" => PostVerdict::Conflict,
+            (410, _) => PostVerdict::Gone,
             _ => return self.fault(format!("a result was answered with {}: {}", answer.status, answer.body)),
         };
-        self.record.posts.push(Post { call: call.to_owned(), content: content.to_owned(), said });
+        self.record.posts.push(Post { call: call.to_owned(), content: content.to_owned(), verdict });
     }
 
     fn note_batch(&mut self, calls: &[(String, String)], answer: &Answer) {
@@ -561,13 +561,13 @@ impl<'a> QueryClient<'a> {
             return self.fault(format!("a batch was answered with {}: {}", answer.status, answer.body));
         }
         for ((call, _), result) in calls.iter().zip(results) {
-            let said = match result["status"].as_str() {
-                Some("accepted") => Said::Accepted,
-                Some("replayed") => Said::Replayed,
+            let verdict = match result["status"].as_str() {
+                Some("accepted") => PostVerdict::Accepted,
+                Some("replayed") => PostVerdict::Replayed,
                 _ => return self.fault(format!("an entry of a batch was answered with {result}")),
             };
             let content = self.content(call, 0);
-            self.record.posts.push(Post { call: call.clone(), content, said });
+            self.record.posts.push(Post { call: call.clone(), content, verdict });
         }
     }
 }

@@ -48,20 +48,13 @@ impl<'a> Zod4<'a> {
         if let Some(check) = check {
             return Ok(ZodValue::Schema(self.with_checks(receiver, [check], call.offset)?));
         }
+        if call.name == "unwrap"
+            && let Some(inner) = kind.wrapped()
+        {
+            return Ok(ZodValue::Schema(inner));
+        }
         match (&kind, call.name) {
-            (
-                Zod4Kind::Optional { inner, .. }
-                | Zod4Kind::Nullable(inner)
-                | Zod4Kind::Default { inner, .. }
-                | Zod4Kind::Prefault { inner, .. }
-                | Zod4Kind::NonOptional(inner)
-                | Zod4Kind::Catch { inner, .. }
-                | Zod4Kind::Readonly(inner)
-                | Zod4Kind::Promise(inner)
-                | Zod4Kind::Lazy(inner)
-                | Zod4Kind::Array(inner),
-                "unwrap",
-            )
+            (Zod4Kind::Array(inner), "unwrap")
             | (Zod4Kind::Default { inner, .. }, "removeDefault")
             | (Zod4Kind::Catch { inner, .. }, "removeCatch") => Ok(ZodValue::Schema(*inner)),
             (Zod4Kind::Tuple { items, .. }, "rest") => {

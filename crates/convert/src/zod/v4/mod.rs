@@ -140,6 +140,24 @@ enum RecordMode {
     Loose,
 }
 
+impl Zod4Kind<'_> {
+    /// The schema that `unwrap()` returns, of a schema that changes only how another one is used.
+    fn wrapped(&self) -> Option<SchemaId> {
+        match self {
+            Self::Optional { inner, .. }
+            | Self::Nullable(inner)
+            | Self::Default { inner, .. }
+            | Self::Prefault { inner, .. }
+            | Self::NonOptional(inner)
+            | Self::Catch { inner, .. }
+            | Self::Readonly(inner)
+            | Self::Promise(inner)
+            | Self::Lazy(inner) => Some(*inner),
+            _ => None,
+        }
+    }
+}
+
 impl<'a> Zod4<'a> {
     /// Zod 4, describing one side of its schemas.
     pub(super) fn new(io: ZodIo) -> Self {

@@ -127,7 +127,7 @@ pub(crate) async fn list_messages(
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
     let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
-    let said = app.engine.said(&namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let said = app.engine.conversation_turns(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = token(&said);
     let items: Vec<_> = said.items.iter().flat_map(stored).collect();
     let count = items.len();
@@ -203,7 +203,7 @@ async fn read(
     paging: &Paging<QueryToken>,
     wanted: WantedConversations,
 ) -> Result<ConversationPage, ApiError> {
-    let said = engine.said(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let said = engine.conversation_turns(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
     if said.total == 0 {
         return Err(not_found(path));
     }

@@ -107,7 +107,7 @@ async fn full(directory: &TestDirectory) {
     let act = |at| AuditRecord::of_act(Timestamp(at), Action::KeysReloaded, None, None);
     let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
-    assert!(store.tend_records(Timestamp(0)).await.unwrap());
+    assert!(store.maintain_records(Timestamp(0)).await.unwrap());
     let manifest = Manifest {
         key: ResourceKey::new(ResourceKind::Agent, "default".parse().unwrap(), "agent"),
         description: ManifestBody::default(),
