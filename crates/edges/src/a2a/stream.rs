@@ -200,7 +200,7 @@ impl Narrate for TaskNarrator {
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
             // How far an inside call is has no place in the protocol.
-            Watched::Progress(_) => return Bytes::new(),
+            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
         };
         if let Err(error) = self.head.apply(entry) {
             tracing::error!(error = %error, "journal cannot be followed, ending the stream");
