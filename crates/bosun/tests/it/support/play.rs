@@ -164,6 +164,21 @@ const CASTING: &[(Scene, &[Manner])] = &[
         Scene::Approval,
         &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Cancel, Manner::Late, Manner::Change],
     ),
+    (
+        Scene::Tree,
+        &[
+            Manner::Plain,
+            Manner::Twice,
+            Manner::Rivals,
+            Manner::Lost,
+            Manner::ByName,
+            Manner::Batch,
+            Manner::Late,
+            Manner::Cancel,
+            Manner::CancelRace,
+            Manner::Change,
+        ],
+    ),
     (Scene::Text, &[Manner::Plain, Manner::Delete, Manner::Change]),
 ];
 
