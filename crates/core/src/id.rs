@@ -144,6 +144,21 @@ impl QueryUid {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
+    /// The id of the query that answers a call of `parent`. It is derived from both, so that a creation that is repeated
+    /// after a crash finds the query of the first one. It sorts right after its parent.
+    #[must_use]
+    pub fn for_child(parent: Self, call: CallId) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"bosun.child.1");
+        hash.update(parent.as_bytes());
+        hash.update(call.0);
+        let digest = hash.finalize();
+        let (mut millis, mut random) = ([0; 8], [0; 10]);
+        millis[2..].copy_from_slice(&parent.as_bytes()[..6]);
+        random.copy_from_slice(&digest[..10]);
+        Self::new(u64::from_be_bytes(millis), random)
+    }
+
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()

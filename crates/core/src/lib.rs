@@ -55,12 +55,14 @@ pub mod outcome;
 pub mod query;
 pub mod result_rendering;
 pub mod schema;
+pub mod team;
 pub mod template;
 pub mod text;
 pub mod time;
 pub mod tool;
 pub mod trace;
 pub mod transcript;
+pub mod tree;
 pub mod usage;
 
 pub use actor::Actor;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    Actor, CallId, Outcome, Timestamp,
+    Actor, CallId, Outcome, QueryUid, Timestamp,
     content::Images,
     event::{AskedCall, CallRoute, Entry, Event, Seq},
     json,
@@ -53,6 +53,10 @@ pub struct Call {
     pub started_at: Option<Timestamp>,
     /// How its runner polls for the result, if it continues elsewhere.
     pub pending: Option<PendingCall>,
+    /// The query that answers it, if it has one of its own.
+    pub child: Option<QueryUid>,
+    /// That query ended by a call of `terminate`.
+    pub terminated: bool,
     /// What a person decided, if it waited for approval.
     pub decision: Option<RecordedDecision>,
     pub result: Option<RecordedOutcome>,
@@ -183,6 +187,8 @@ impl Transcript {
                         asked_at: at,
                         started_at: None,
                         pending: None,
+                        child: None,
+                        terminated: false,
                         decision: None,
                         result,
                         loop_noticed: false,
@@ -199,6 +205,11 @@ impl Transcript {
                 let pending = PendingCall { handle: Arc::clone(handle), deadline: *deadline };
                 self.with_call(*call, |call| call.pending = Some(pending));
             }
+            Event::CallDelegated { call, child } => self.with_call(*call, |call| call.child = Some(*child)),
+            Event::ChildEnded { call, child, terminated, .. } => self.with_call(*call, |call| {
+                call.child = Some(*child);
+                call.terminated = *terminated;
+            }),
             Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
                 let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at };
                 self.with_call(*call, |call| call.result = Some(recorded));
@@ -240,6 +251,7 @@ impl Transcript {
             | Event::Continued { .. }
             | Event::Changed(_)
             | Event::Interrupted
+            | Event::Settled
             | Event::Recovered { .. } => {}
         }
     }

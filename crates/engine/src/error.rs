@@ -19,6 +19,10 @@ pub enum EngineError {
     QueryNotFound(Namespace, QueryName),
     #[error("agent `{1}` not found in namespace {0}")]
     AgentNotFound(Namespace, String),
+    #[error("team `{1}` not found in namespace {0}")]
+    TeamNotFound(Namespace, String),
+    #[error("team `{team}` cannot be asked: {missing}")]
+    TeamIncomplete { team: String, missing: String },
     #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
     ModelNotFound { namespace: Namespace, agent: String, model: String },
     #[error("model `{1}` not found in namespace {0}")]

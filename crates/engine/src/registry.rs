@@ -11,17 +11,18 @@ use std::{
 };
 
 use bosun_core::{
-    Namespace, Tool,
-    query::AskedLimits,
+    Binding, Namespace, Tool,
+    query::{AskedLimits, TargetKind},
+    team::{Edge, Strategy},
     template::{BadTemplate, MissingValues, RenderError, Template},
-    tool::{BindingKind, Confirm, ToolApproval, label_selector::LabelSelector, preset::Preset},
+    tool::{BindingKind, Confirm, ToolApproval, ToolOrigin, label_selector::LabelSelector, preset::Preset},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     EngineError, Model, Runner,
-    engine::conversations::DEFAULT_MEMORY,
+    engine::{conversations::DEFAULT_MEMORY, tree},
     reload::ResourceDiff,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
     tool_server::{ServerStatus, ToolServers, is_tool_of},
@@ -128,6 +129,10 @@ pub struct AgentTool {
     pub approval: Option<ToolApproval>,
     /// jq filters that are applied to the results.
     pub functions: Vec<String>,
+    /// Set if the entry may name an agent or a team itself, and not a tool that stands for it.
+    pub asks: Option<TargetKind>,
+    /// The tools of the client that are passed on to that agent or team.
+    pub passes: Vec<String>,
 }
 
 /// The tools of an agent with certain labels, whichever these are when a query is submitted.
@@ -154,6 +159,28 @@ impl AgentTool {
     pub fn tool(&self) -> &str {
         self.partial.as_ref().map_or(&self.name, |partial| &partial.tool)
     }
+}
+
+/// A team as its manifest describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Team {
+    pub namespace: Namespace,
+    pub name: String,
+    pub description: Option<String>,
+    pub members: Vec<TeamMember>,
+    pub strategy: Strategy,
+    pub max_turns: Option<u32>,
+    pub edges: Vec<Edge>,
+    /// The agent whose model and prompt choose the next member.
+    pub selector: Option<String>,
+    pub selector_prompt: Option<String>,
+}
+
+/// A member of a team: an agent or another team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TeamMember {
+    pub name: String,
+    pub kind: TargetKind,
 }
 
 /// A store of conversations, as its manifest describes it.
@@ -201,6 +228,7 @@ struct Configured {
     tools: HashMap<String, Tool>,
     models: HashMap<String, Arc<dyn Model>>,
     memories: BTreeMap<String, DescribedMemory>,
+    teams: BTreeMap<String, Arc<Team>>,
 }
 
 impl Registry {
@@ -328,6 +356,11 @@ impl Registry {
         self.configured_mut(agent.namespace.clone()).agents.insert(agent.name.clone(), Arc::new(agent));
     }
 
+    /// Adds a team; an earlier one of the same name is replaced.
+    pub fn add_team(&mut self, team: Team) {
+        self.configured_mut(team.namespace.clone()).teams.insert(team.name.clone(), Arc::new(team));
+    }
+
     pub fn add_tool(&mut self, namespace: Namespace, tool: Tool) {
         self.configured_mut(namespace).tools.insert(tool.name.clone(), tool);
     }
@@ -373,6 +406,34 @@ impl Registry {
     #[must_use]
     pub fn agent(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Agent>> {
         self.configured(namespace)?.agents.get(name)
+    }
+
+    #[must_use]
+    pub fn team(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Team>> {
+        self.configured(namespace)?.teams.get(name)
+    }
+
+    /// An agent or a team as a tool.
+    pub(crate) fn as_tool(&self, namespace: &Namespace, kind: TargetKind, name: &str) -> Option<Tool> {
+        let (description, binding) = match kind {
+            TargetKind::Agent => {
+                (self.agent(namespace, name)?.description.clone(), Binding::Agent { name: name.to_owned() })
+            }
+            TargetKind::Team => {
+                (self.team(namespace, name)?.description.clone(), Binding::Team { name: name.to_owned() })
+            }
+            TargetKind::Model | TargetKind::Tool => return None,
+        };
+        let description = description.unwrap_or_else(|| format!("Asks the {} `{name}`", kind.as_str()));
+        let input = json!({"type": "string", "description": "What it is asked"});
+        let parameters = json!({"type": "object", "properties": {"input": input}, "required": ["input"]});
+        Some(Tool { origin: ToolOrigin::Operator, ..Tool::new(name, description, parameters, binding) })
+    }
+
+    /// The tool that an entry of an agent names.
+    fn tool_of(&self, namespace: &Namespace, entry: &AgentTool) -> Option<Tool> {
+        let declared = self.tool(namespace, entry.tool()).map(frozen);
+        declared.or_else(|| self.as_tool(namespace, entry.asks?, entry.tool()))
     }
 
     /// The agents of a namespace, by name.
@@ -432,9 +493,8 @@ impl Registry {
             if selected.is_some_and(|names| !names.contains(&entry.name)) {
                 continue;
             }
-            match self.tool(namespace, entry.tool()) {
-                Some(tool) => {
-                    let mut tool = frozen(tool);
+            match self.tool_of(namespace, entry) {
+                Some(mut tool) => {
                     if let Some(description) = &entry.description {
                         tool.description.clone_from(description);
                     }
@@ -446,6 +506,7 @@ impl Registry {
                         approval.apply(&mut tool);
                     }
                     tool.functions.clone_from(&entry.functions);
+                    tool.passes.clone_from(&entry.passes);
                     tools.push(tool);
                 }
                 None if selected.is_none() && self.server_of(namespace, entry.tool()).is_some() => {}
@@ -478,7 +539,7 @@ impl Registry {
 
     /// Warnings about the tools of an agent that their MCP servers have not announced.
     pub(crate) fn warn_of_absent(&self, namespace: &Namespace, agent: &Agent) -> Vec<String> {
-        let absent = agent.tools.iter().filter(|entry| self.tool(namespace, entry.tool()).is_none());
+        let absent = agent.tools.iter().filter(|entry| self.tool_of(namespace, entry).is_none());
         let warning = |entry: &AgentTool| {
             let reason = self.why_absent(namespace, entry.tool())?;
             Some(format!("the query has no tool `{}`: {reason}", entry.name))
@@ -501,16 +562,20 @@ impl Registry {
 
     /// Warnings about tools that have no runner, and about filters that no runner applies.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
-        let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(tool.binding.kind()).is_none());
+        let is_run =
+            |kind: BindingKind| matches!(kind, BindingKind::Agent | BindingKind::Team) || self.runner(kind).is_some();
+        let idle = tools.iter().filter(move |tool| !tool.is_external() && !is_run(tool.binding.kind()));
         let warning = |tool: &Tool| {
             let (name, kind) = (&tool.name, tool.binding.kind());
             format!(
                 "tool `{name}` is of type `{kind}`, which this version does not run: a call of it fails with `no_runner`"
             )
         };
-        let unfiltered = tools.iter().filter(|tool| tool.is_external() && !tool.functions.is_empty());
+        let is_filtered = |tool: &Tool| !tool.is_external() && tree::asked(&tool.binding).is_none();
+        let unfiltered = tools.iter().filter(move |tool| !is_filtered(tool) && !tool.functions.is_empty());
         let of_unfiltered = |tool: &Tool| {
-            format!("tool `{}` is run by its client: the agent's `functions` are not applied to its results", tool.name)
+            let run_by = if tool.is_external() { "its client" } else { "an agent or a team" };
+            format!("tool `{}` is run by {run_by}: the agent's `functions` are not applied to its results", tool.name)
         };
         idle.map(warning).chain(unfiltered.map(of_unfiltered))
     }

@@ -59,6 +59,7 @@ mod shutdown;
 mod sse;
 mod store_files;
 mod support;
+mod teams;
 mod terminal;
 mod tool_calls;
 mod traces;

@@ -184,6 +184,8 @@ fn query(ways: Vec<CallDisposition>) -> (Head, Transcript, Vec<Entry>) {
         request: None,
         on_expired: Default::default(),
         trace: None,
+        lineage: None,
+        team: None,
     };
     let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec), by: by() } };
     let uid = QueryUid::new(1, [1; 10]);

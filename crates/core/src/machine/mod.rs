@@ -6,6 +6,7 @@
 //! here, and no state other than the head. Each transition has a file of its own.
 
 mod change;
+mod child;
 mod claim;
 mod code;
 mod decide;
@@ -24,6 +25,7 @@ mod tests;
 mod turn;
 
 pub use change::{change, clock_stepped};
+pub use child::{ChildReport, child_ended, delegate, settle};
 pub use claim::{LeaseState, claim, extend_claim};
 pub use code::{failure_code, outcome_code};
 pub use decide::{CallDecision, Decision, DecisionVerdict, decide, decide_each, rejected};

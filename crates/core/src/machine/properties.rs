@@ -14,10 +14,10 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    AskedByModel, CallDecision, CallDisposition, Decision, DecisionVerdict, Delivery, DeliveryState, DeliveryTarget,
-    DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change, claim, clock_stepped,
-    decide, deliver, delivery_state, end_turn, expire, failure_code, finish_call, interrupt, leave_pending, next,
-    outcome_code, recover, resume, start_call,
+    AskedByModel, CallDecision, CallDisposition, ChildReport, Decision, DecisionVerdict, Delivery, DeliveryState,
+    DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change,
+    child_ended, claim, clock_stepped, decide, delegate, deliver, delivery_state, end_turn, expire, failure_code,
+    finish_call, interrupt, leave_pending, next, outcome_code, recover, resume, settle, start_call,
     tests::{created, spec},
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
     query::AskedLimits,
     result_rendering::ResultRenderer,
     transcript::{Message, SentMessages},
+    tree::Spent,
 };
 
 const MAX_CALLS: u32 = 6;
@@ -40,6 +41,13 @@ enum MachineAct {
     Finish(usize, u8),
     /// A running inside call continues elsewhere.
     Leave(usize),
+    /// A running inside call gets a query of its own; the process may stop before that is recorded.
+    Delegate {
+        call: usize,
+        recorded: bool,
+    },
+    /// A query of a call ends, or its end is reported again.
+    ChildEnds(usize, u8),
     /// A person decides about the `n`th call that ever existed.
     Decide {
         call: usize,
@@ -96,6 +104,9 @@ fn act() -> impl Strategy<Value = MachineAct> {
         8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::Finish(call, content)),
         2 => (0..8usize).prop_map(MachineAct::Leave),
+        3 => (0..8usize, prop::bool::weighted(0.8))
+            .prop_map(|(call, recorded)| MachineAct::Delegate { call, recorded }),
+        4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::ChildEnds(call, content)),
         6 => (0..8usize, any::<bool>(), prop::bool::weighted(0.3))
             .prop_map(|(call, approve, edit)| MachineAct::Decide { call, approve, edit }),
         8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
@@ -122,6 +133,8 @@ struct MachineWorld {
     repeatable: HashMap<CallId, bool>,
     /// Calls that have been left pending: every later start is a poll.
     polled: BTreeSet<CallId>,
+    /// Calls with a query of their own: those queries survive every crash.
+    children: Vec<CallId>,
     accepted: HashMap<CallId, u32>,
     /// How often workers have claimed each call.
     claims: HashMap<CallId, u32>,
@@ -157,6 +170,7 @@ impl MachineWorld {
             starts: HashMap::new(),
             repeatable: HashMap::new(),
             polled: BTreeSet::new(),
+            children: Vec::new(),
             accepted: HashMap::new(),
             claims: HashMap::new(),
             turns: HashMap::new(),
@@ -176,8 +190,8 @@ impl MachineWorld {
             self.stepped = 0;
         }
         let ended = self.head.status().is_final();
-        let moves = events.iter().any(|event| !matches!(event, Event::Changed(_)));
-        assert!(!moves || !ended, "a query that has ended never continues: {events:?}");
+        let moves = events.iter().any(|event| !matches!(event, Event::Changed(_) | Event::Settled));
+        assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();
@@ -208,6 +222,8 @@ impl MachineWorld {
                 }
             }
             MachineAct::Leave(index) => self.leave(index),
+            MachineAct::Delegate { call, recorded } => self.delegate(call, recorded),
+            MachineAct::ChildEnds(index, content) => self.end_child(index, content),
             MachineAct::Decide { call, approve, edit } => self.decide(call, approve, edit),
             MachineAct::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
             MachineAct::Pass(seconds) => {
@@ -323,6 +339,15 @@ impl MachineWorld {
                 }
             }
             Next::Busy => assert!(!self.running.is_empty(), "busy without a running call"),
+            Next::Settle => {
+                assert!(self.head.status().is_final());
+                assert_eq!(self.head.kept_until(), None, "its children would be forgotten");
+                let waited = self.head.unsettled.iter().flat_map(|unsettled| &unsettled.children);
+                assert!(waited.into_iter().all(|call| self.children.contains(call)));
+                self.append(settle(&self.head));
+                assert_eq!(next(&self.head), Next::End);
+            }
+            Next::Wait if self.head.child_calls().next().is_some() => {}
             Next::Wait => {
                 let polls = self.head.waits().any(|wait| matches!(wait.waiting.on, WaitingOn::Runner { .. }));
                 assert!(self.head.status().is_settled() || polls);
@@ -343,6 +368,36 @@ impl MachineWorld {
             self.polled.insert(call);
         }
         self.append(events);
+    }
+
+    fn delegate(&mut self, index: usize, recorded: bool) {
+        if self.running.is_empty() {
+            return;
+        }
+        let index = index % self.running.len();
+        let call = self.running[index];
+        self.children.push(call);
+        if recorded {
+            self.running.remove(index);
+            let events = delegate(&self.head, call, QueryUid::for_child(self.head.uid, call));
+            self.append(events);
+        }
+    }
+
+    fn end_child(&mut self, index: usize, content: u8) {
+        if self.children.is_empty() {
+            return;
+        }
+        let call = self.children[index % self.children.len()];
+        let open = self.head.call(call).is_some_and(|call| call.state.is_open());
+        let outcome = Arc::new(Outcome::success(content));
+        let spent = Spent { calls: 1, ..Spent::default() };
+        let events = child_ended(&self.head, call, ChildReport { outcome, spent, terminated: false });
+        assert!(open || events.is_empty(), "a report that comes twice changes nothing");
+        self.append(events);
+        assert!(
+            self.head.call(call).is_none_or(|call| !call.state.is_open() || !open || call.state.waiting().is_some())
+        );
     }
 
     fn decide(&mut self, call: usize, approve: bool, edit: bool) {

@@ -50,6 +50,8 @@ pub(super) fn spec(limits: QueryLimits) -> Spec {
         request: None,
         on_expired: Default::default(),
         trace: None,
+        lineage: None,
+        team: None,
     }
 }
 

@@ -181,6 +181,7 @@ fn kind_of(code: Code) -> ErrorKind {
         | Code::OriginNotAllowed
         | Code::MethodNotAllowed
         | Code::AgentNotFound
+        | Code::TeamNotFound
         | Code::ModelNotFound
         | Code::InvalidResource
         | Code::SecretNotAllowed

@@ -199,8 +199,8 @@ impl Narrate for TaskNarrator {
                 let artifact = Artifact { artifact_id: task::artifact_id(&self.head), name: "answer", parts };
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
-            // The protocol has no event for the progress of an inside call.
-            Watched::Progress(_) => return Bytes::new(),
+            // How far an inside call is has no place in the protocol.
+            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
         };
         if let Err(error) = self.head.apply(entry) {
             tracing::error!(error = %error, "journal cannot be followed, ending the stream");

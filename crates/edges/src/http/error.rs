@@ -94,6 +94,7 @@ codes! {
     EntryTooLarge = UNPROCESSABLE_ENTITY "entry_too_large",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
+    TeamNotFound = UNPROCESSABLE_ENTITY "team_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
@@ -228,6 +229,10 @@ impl From<EngineError> for ApiError {
             EngineError::AgentNotFound(namespace, name) => {
                 (Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
             }
+            EngineError::TeamNotFound(namespace, name) => {
+                (Code::TeamNotFound, format!("Team '{}' not found in namespace {namespace}", clip(name)))
+            }
+            EngineError::TeamIncomplete { .. } => (Code::TeamNotFound, error.to_string()),
             EngineError::NameTaken(namespace, name) => {
                 (Code::QueryExists, format!("Query '{name}' already exists in namespace {namespace}"))
             }

@@ -97,6 +97,8 @@ fn is_visible(event: &Event) -> bool {
             | Event::LoopNoticed { .. }
             | Event::CallPending { .. }
             | Event::CallDue { .. }
+            | Event::CallDelegated { .. }
+            | Event::Settled
             | Event::CallClaimed { .. }
             | Event::CallExtended { .. }
             | Event::CallReleased { .. }

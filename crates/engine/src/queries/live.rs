@@ -11,12 +11,13 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use bosun_core::{
-    CallId, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, cache::WeightedCache, ceiling::WAITING_CACHE_BYTES,
+    CallId, Head, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, cache::WeightedCache,
+    ceiling::WAITING_CACHE_BYTES,
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,8 @@ pub(crate) struct LiveQuery {
     changed: watch::Sender<u64>,
     /// Notified when the server has nothing more to do for the query, or does not know whether it has.
     pub(super) settled: Notify,
+    /// Counts the changes of queries below this one.
+    below: AtomicU64,
     /// Broadcasts to readers: durable entries, by the fan-out, and every delta.
     broadcast: watch::Sender<Arc<Broadcast>>,
     has_fan_out: Mutex<bool>,
@@ -139,6 +142,7 @@ impl LiveQueries {
             weight: AtomicUsize::default(),
             changed: watch::Sender::new(0),
             settled: Notify::new(),
+            below: AtomicU64::default(),
             broadcast: watch::Sender::new(Arc::default()),
             has_fan_out: Mutex::default(),
             draft: Mutex::default(),
@@ -147,6 +151,11 @@ impl LiveQueries {
         });
         open.insert(key.clone(), Arc::downgrade(&live));
         live
+    }
+
+    /// The entry for `key`, if there is one.
+    fn find(&self, key: &QueryKey) -> Option<Arc<LiveQuery>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
     }
 
     /// Caches a query that waits for its client and evicts those that have waited longest. `weight` is its approximate
@@ -357,6 +366,28 @@ impl LiveQuery {
 
     pub(super) fn notify(&self) {
         wake(&self.changed, |version| *version += 1);
+    }
+
+    /// The number of changes of queries below this one.
+    pub(crate) fn changes_below(&self) -> u64 {
+        self.below.load(Ordering::Acquire)
+    }
+
+    /// Notifies those who wait for, or read, one of the queries above this one: what they see includes it.
+    pub(super) fn notify_root(&self, head: &Head) {
+        let Some(lineage) = &head.lineage else { return };
+        let Some(live_queries) = self.live_queries.upgrade() else { return };
+        for key in [lineage.root_key(&head.namespace), lineage.parent_key(&head.namespace)] {
+            let Some(above) = live_queries.find(&key) else { continue };
+            above.notify_below();
+        }
+    }
+
+    /// A query below this one has changed.
+    pub(super) fn notify_below(&self) {
+        self.below.fetch_add(1, Ordering::AcqRel);
+        self.settled.notify_waiters();
+        wake(&self.broadcast, |_| {});
     }
 }
 

@@ -203,6 +203,7 @@ impl QueryWriter {
             Next::Wait if head.approvals().next().is_some() => self.decide_one(choice),
             Next::Wait if head.outside_calls().next().is_none() => machine::resume(head, self.now, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
+            Next::Settle => machine::settle(head),
             Next::End => Vec::new(),
         };
         (!events.is_empty()).then(|| self.write(events))
@@ -293,6 +294,8 @@ pub fn spec() -> Spec {
         request: None,
         on_expired: Default::default(),
         trace: None,
+        lineage: None,
+        team: None,
     }
 }
 

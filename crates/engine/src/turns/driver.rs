@@ -10,7 +10,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
+    Actor, CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
     machine::{self, Next, Takeover, failure_code},
     transcript::{Message, SentMessages},
 };
@@ -41,6 +41,9 @@ use crate::{
 
 /// How long a driver backs off before it reloads the query after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
+
+/// How often a query looks at the running time of the others of its tree.
+const LOOKS_AT_TREE: Duration = Duration::from_secs(1);
 
 /// How a driver finds its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +117,8 @@ pub(crate) struct Driver {
     recovering: Option<Takeover>,
     /// Set if a crash has hit the step that this driver repeats first.
     retry: Option<Retry>,
+    /// It is known that the query, if it is a child, is waited for.
+    has_parent: bool,
 }
 
 /// The next step of a driver.
@@ -121,6 +126,8 @@ enum DriverStep {
     /// This turn has begun: ask the model.
     Turn(StartedTurn),
     Run(Calls),
+    /// The query has ended, and its tree is to be told.
+    Settle(QueryUid),
     /// Calls are marked as started, and no driver runs them: this driver's own write failed.
     Recover,
     Rest,
@@ -153,13 +160,14 @@ impl Driver {
             sent: SentMessages::default(),
             recovering: (found == DriverStart::Inherited).then_some(Takeover::Inherited),
             retry: None,
+            has_parent: false,
         }
     }
 
     async fn run(&mut self) {
         let inner = Arc::clone(&self.inner);
         loop {
-            match self.step().await {
+            match self.next_step().await {
                 Ok(true) => self.retry = None,
                 Ok(false) => return,
                 Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
@@ -206,6 +214,31 @@ impl Driver {
         self.retry = None;
     }
 
+    /// Does the next step, after the first look at a child query has shown that its parent waits for it.
+    async fn next_step(&mut self) -> Result<bool, StoreError> {
+        if !self.has_parent {
+            let head = self.live.lock(&*self.inner.store).await?.state().map(|state| Arc::clone(&state.head));
+            if let Some(head) = head
+                && self.inner.is_orphan(&head).await?
+            {
+                let reason = Some("the query that asked for it has ended".to_owned());
+                let position = self.cancel(&head, reason).await?;
+                self.inner.make_durable(&self.live, position).await?;
+            }
+            self.has_parent = true;
+        }
+        self.step().await
+    }
+
+    async fn cancel(&self, head: &Head, reason: Option<String>) -> Result<crate::store::Position, StoreError> {
+        let Some(mut locked) = self.live.lock_query(&*self.inner.store, Some(head.uid)).await? else {
+            return Ok(crate::store::Position::default());
+        };
+        let by = locked.state().map(|state| state.transcript.by.clone()).unwrap_or_else(Actor::local);
+        let events = locked.state().map(|state| machine::cancel(&state.head, reason, &by)).unwrap_or_default();
+        locked.append(&*self.inner.store, self.inner.clock.now(), events, never)
+    }
+
     /// Does the next step; false when there is nothing more to do.
     async fn step(&mut self) -> Result<bool, StoreError> {
         if let Some(takeover) = self.recovering {
@@ -214,6 +247,7 @@ impl Driver {
         match self.look().await? {
             DriverStep::Turn(begun) => turn::take(self, begun).await.map(|()| true),
             DriverStep::Run(calls) => dispatch::run(self, calls).await.map(|()| true),
+            DriverStep::Settle(uid) => self.inner.settle_end(&self.live, uid).await.map(|_| true),
             DriverStep::Recover => {
                 self.recovering = Some(Takeover::FailedWrite);
                 Ok(true)
@@ -233,7 +267,11 @@ impl Driver {
         };
         let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
-        if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
+        if matches!(next, Next::Settle) && !inner.draining.is_cancelled() {
+            pending::cancel(&inner, state, &[]);
+            return Ok(DriverStep::Settle(state.head.uid));
+        }
+        if !matches!(next, Next::Settle | Next::Wait | Next::End) && !inner.draining.is_cancelled() {
             return self.start_work(&mut locked);
         }
         spans::rests(&inner, &state.head, &state.transcript);
@@ -388,15 +426,25 @@ impl Driver {
         let mut changes = self.live.subscribe();
         let mut since = None;
         loop {
+            let in_tree = self.time_in_tree().await.unwrap_or_default();
             let left = match self.lock().await {
                 // A query that is gone has no time left either.
                 Ok(None) => return Ok(()),
                 Ok(Some(mut locked)) => {
                     let (running_time, now) = (locked.running_time(), self.inner.clock.now());
                     let Some(QueryState { head, .. }) = locked.state() else { return Ok(()) };
-                    let limit = head.limits.query_timeout;
+                    let own = head.limits.query_timeout;
                     let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
-                    let left = limit.saturating_sub(spent + began.elapsed());
+                    let spent = spent + began.elapsed();
+                    let left = own.saturating_sub(spent);
+                    // The others of the tree may spend what is left meanwhile.
+                    let (limit, left) = match in_tree {
+                        Some((others, limit)) if limit.saturating_sub(others + spent) < left => {
+                            (limit, limit.saturating_sub(others + spent))
+                        }
+                        _ => (own, left),
+                    };
+                    let left = if in_tree.is_some() { left.min(LOOKS_AT_TREE) } else { left };
                     if left.is_zero() {
                         let message = format!("the query ran longer than {limit:?}");
                         let events = machine::fail(head, failure_code::QUERY_TIMEOUT, message);
@@ -413,6 +461,16 @@ impl Driver {
                 _ = changes.changed() => {}
             }
         }
+    }
+}
+
+impl Driver {
+    /// The running time of the other queries of the tree, and the root's limit; `None` if the query is alone.
+    async fn time_in_tree(&self) -> Result<Option<(Duration, Duration)>, StoreError> {
+        let head = self.lock().await?.as_ref().and_then(LockedQuery::state).map(|state| Arc::clone(&state.head));
+        let Some(head) = head.filter(|head| head.is_in_tree()) else { return Ok(None) };
+        let budget = self.inner.tree_budget(&head).await?;
+        Ok(budget.map(|(tree, limits)| (Duration::from_millis(tree.others.running_ms), limits.query_timeout)))
     }
 }
 

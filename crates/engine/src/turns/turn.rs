@@ -14,21 +14,24 @@ use bosun_core::{
     ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
-    machine::{self, AskedByModel, CallDisposition, ModelTurnReply, OutputCheck, outcome_code},
+    machine::{self, AskedByModel, CallDisposition, ModelTurnReply, OutputCheck, failure_code, outcome_code},
     query::{Spec, TargetKind},
+    result_rendering::ResultRenderer,
     schema::Schema,
+    team::TeamPlan,
     tool::{
         Confirm,
         missing::{MissingParameter, ParameterRequest, REQUEST_MISSING_PARAMETERS, missing_parameters},
-        toolset::{Toolset, ToolsetMember},
+        toolset::{Mode, Toolset, ToolsetMember},
     },
     transcript::{Message, SentMessages, Turn},
+    tree::MAX_DEPTH,
 };
 use tracing::Instrument as _;
 
 use crate::{
     StoreError,
-    engine::large_results,
+    engine::{Inner, large_results, tree},
     fault,
     model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
     queries::live::LiveQuery,
@@ -36,6 +39,7 @@ use crate::{
     turns::driver::{Driver, StartedTurn},
     turns::result_cache::CallingQuery,
     turns::spans,
+    turns::team::{self, TeamTurn},
     turns::terminate,
     turns::tool_target,
 };
@@ -47,8 +51,13 @@ enum PreparedTurn {
     Ask(Box<Question>),
     /// No model is asked: the query is one of a tool.
     Direct(tool_target::ToolTargetAnswer, Arc<Toolset>),
-    /// No model is asked: the result of its call of `terminate` is the answer.
+    /// No model is asked: the result of its call of `terminate` is the answer, or the target is a team.
     Terminate(Box<WholeReply>),
+    /// The target is a team, and a member has failed.
+    TeamFailed {
+        code: String,
+        message: String,
+    },
 }
 
 /// An answer, and what it is checked against.
@@ -70,6 +79,16 @@ struct Question {
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
     said: Option<Vec<Message>>,
+    /// Set if the model is the selector of a team.
+    selects: Option<Selects>,
+}
+
+/// What the selector of a team chooses from.
+struct Selects {
+    choices: Vec<String>,
+    transcript: Arc<Transcript>,
+    /// The members as tools.
+    toolset: Arc<Toolset>,
 }
 
 /// Runs a turn that has begun and appends its outcome.
@@ -79,20 +98,24 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     let sent = mem::take(&mut driver.sent);
     let prepared = prepare(driver, sent, &head, &transcript).await?;
     let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
+    let tree = head.is_in_tree().then(|| Arc::clone(&head));
     // So that the next appender does not have to copy them.
     drop((head, transcript));
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, WholeReply { reply, toolset, schema: None, said: None }, query).await;
+            return end(driver, WholeReply { reply, toolset, schema: None, said: None }, query, tree).await;
         }
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
-        Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query).await,
+        Ok(PreparedTurn::TeamFailed { code, message }) => {
+            return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
+        }
+        Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query, tree).await,
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, request, turns, schema, said } = question;
+    let Question { model, request, turns, schema, said, selects } = question;
     let spec = Arc::clone(&query.spec);
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
@@ -112,7 +135,17 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, WholeReply { reply, toolset, schema, said }, query).await
+            let Some(Selects { choices, transcript, toolset: members }) = selects else {
+                return end(driver, WholeReply { reply, toolset, schema, said }, query, tree).await;
+            };
+            driver.sent = SentMessages::default();
+            match team::chosen(reply, &choices, &transcript, &members) {
+                Ok(reply) => end(driver, WholeReply { reply, toolset: members, schema, said }, query, tree).await,
+                Err(message) => {
+                    let code = failure_code::NO_SUCH_MEMBER;
+                    driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ())
+                }
+            }
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -125,7 +158,12 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
 }
 
 /// Appends the outcome of an answer.
-async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Result<(), StoreError> {
+async fn end(
+    driver: &mut Driver,
+    whole: WholeReply,
+    query: CallingQuery,
+    tree: Option<Arc<Head>>,
+) -> Result<(), StoreError> {
     let WholeReply { reply, toolset, schema, said } = whole;
     // Checked for every model, whether or not its client limits the size itself.
     if let Err(error) = reply.check_size() {
@@ -145,6 +183,15 @@ async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Res
     };
     driver.inner.answer_from_cache(&query, &toolset, &mut reply.calls);
     let ceilings = driver.inner.settings.ceilings;
+    // One turn of a tree ends at a time: otherwise two could spend what is left of its budget.
+    let inner = Arc::clone(&driver.inner);
+    let _one_at_a_time = match &tree {
+        Some(head) => Some(inner.tree_turns.lock(head.lineage.as_ref().map_or(head.uid, |one| one.root)).await),
+        None => None,
+    };
+    if let Some(head) = tree {
+        reply.tree = inner.tree_budget(&head).await?.map(|(tree, _)| tree);
+    }
     driver
         .end_turn(said, |head, now| {
             let mut reply = reply;
@@ -194,7 +241,7 @@ fn checked(reply: ModelReply, toolset: &Toolset, spec: &Spec, schema: Option<&Sc
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     let ModelReply { text, calls, usage, provider, answered_by } = reply;
     let calls = calls.into_iter().map(|call| check(toolset, spec, call)).collect();
-    ModelTurnReply { text, calls, usage, output, provider, answered_by }
+    ModelTurnReply { text, calls, usage, output, provider, answered_by, tree: None }
 }
 
 /// The message of a failure is part of an event, too, and may quote untrusted text.
@@ -251,7 +298,7 @@ async fn prepare(
     driver: &Driver,
     sent: SentMessages,
     head: &Head,
-    transcript: &Transcript,
+    transcript: &Arc<Transcript>,
 ) -> Result<Result<PreparedTurn, ModelError>, StoreError> {
     let inner = &driver.inner;
     let toolset = match toolset(driver, transcript).await? {
@@ -260,11 +307,14 @@ async fn prepare(
     };
     let spec = &transcript.spec;
     // A conversation and the answer of a tool are rendered from all turns.
-    let all = spec.conversation.is_some() || spec.target_kind == TargetKind::Tool;
+    let all = spec.conversation.is_some() || matches!(spec.target_kind, TargetKind::Tool | TargetKind::Team);
     let turns = if all { &transcript.turns } else { transcript.unsent_turns(&sent) };
     let renderer = large_results::renderer(&*inner.blobs, &head.name, &toolset, turns).await?;
     if spec.target_kind == TargetKind::Tool {
         return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &renderer), toolset)));
+    }
+    if let Some(plan) = &spec.team {
+        return Ok(prepare_team(inner, plan, head, transcript, toolset, &renderer));
     }
     let schema = match &spec.output_schema {
         None => None,
@@ -306,7 +356,48 @@ async fn prepare(
         },
         schema,
         said,
+        selects: None,
     }))))
+}
+
+/// The turn of a team: that of its next member, or that of the model that chooses it.
+fn prepare_team(
+    inner: &Inner,
+    plan: &TeamPlan,
+    head: &Head,
+    transcript: &Arc<Transcript>,
+    toolset: Arc<Toolset>,
+    renderer: &ResultRenderer,
+) -> Result<PreparedTurn, ModelError> {
+    let spec = &transcript.spec;
+    let (choices, messages) = match team::turn(plan, transcript, &toolset, renderer) {
+        TeamTurn::Reply(reply) => {
+            return Ok(PreparedTurn::Terminate(Box::new(WholeReply { reply, toolset, schema: None, said: None })));
+        }
+        TeamTurn::Failed { code, message } => return Ok(PreparedTurn::TeamFailed { code, message }),
+        TeamTurn::Ask { choices, messages } => (choices, messages),
+    };
+    let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
+        return Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model)));
+    };
+    Ok(PreparedTurn::Ask(Box::new(Question {
+        model,
+        turns: Vec::new(),
+        request: ModelRequest {
+            query: head.uid,
+            turn: head.turn,
+            messages,
+            // A selector answers with a name.
+            toolset: Arc::new(Toolset::merge(Mode::Ark, Vec::new(), Vec::new())),
+            tools_allowed: false,
+            options: spec.options,
+            trace: spans::trace_of_turn(inner, head, transcript),
+            answer: None,
+        },
+        schema: None,
+        said: None,
+        selects: Some(Selects { choices, transcript: Arc::clone(transcript), toolset }),
+    })))
 }
 
 /// ARK's name of the format of an agent's answers.
@@ -378,7 +469,11 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     };
     match schema.check_arguments(&written) {
         Ok(arguments) => {
-            let mut way = disposition_of(tool);
+            if tree::asked(&tool.binding).is_some() && spec.lineage.as_ref().is_some_and(|one| one.depth >= MAX_DEPTH) {
+                let message = format!("agents have called agents {MAX_DEPTH} levels deep; answer with what you have");
+                return refused(name, alias, written, outcome_code::DEPTH_LIMIT, message);
+            }
+            let mut way = way_of(tool);
             let dropped = arguments.dropped.clone();
             let mut arguments = arguments.into_value();
             // Planners leave empty texts and placeholders where an integration needs a value.
@@ -437,8 +532,9 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
 }
 
 /// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
-fn disposition_of(tool: &Tool) -> CallDisposition {
-    let repeatable = tool.is_safe_to_repeat();
+fn way_of(tool: &Tool) -> CallDisposition {
+    // The query of a call is created once, however often it is tried.
+    let repeatable = tool.is_safe_to_repeat() || tree::asked(&tool.binding).is_some();
     let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);
     if tool.is_external() && tool.claimable {
         CallDisposition::Worker { timeout, repeatable }

@@ -112,13 +112,25 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
         figures.entries += journal.entries.len() as u64;
         figures.recoveries +=
             journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered { .. })).count() as u64;
-        check_journal(journal, &mut violations);
+        let root = journal.head.lineage.as_ref().map(|lineage| by_name.get(lineage.root_name.as_str()));
+        // The next process cancels what is left of a tree whose root has ended.
+        let is_abandoned = root.is_some_and(|root| {
+            root.is_none_or(|root| matches!(root.head.status(), Status::Failed | Status::Cancelled))
+        });
+        check_journal(journal, is_abandoned, &mut violations);
+        check_child(journal, &by_name, &mut violations);
     }
     for record in records {
         violations.extend(record.violations.iter().map(|what| format!("{}: {what}", record.name)));
         match by_name.get(record.name.as_str()) {
             Some(_) if record.deleted => violations.push(format!("{}: was deleted and is there", record.name)),
-            Some(journal) => check_record(record, journal, &mut violations),
+            Some(journal) => {
+                let is_below = |other: &&Journal| {
+                    other.head.lineage.as_ref().is_some_and(|lineage| lineage.root == journal.head.uid)
+                };
+                let tree: Vec<_> = [*journal].into_iter().chain(journals.iter().filter(is_below)).collect();
+                check_record(record, journal, &tree, &mut violations);
+            }
             None if record.acknowledged && !record.deleted => {
                 violations.push(format!("{}: was acknowledged and is lost", record.name));
             }
@@ -138,17 +150,17 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
 }
 
 /// The invariants of a journal by itself.
-fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
+fn check_journal(journal: &Journal, is_abandoned: bool, violations: &mut Vec<String>) {
     let Journal { head, entries } = journal;
     let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
-    if !head.status().is_final() {
+    if !head.status().is_final() && !is_abandoned {
         fault(format!("never ended: {:?}, last entry {:?}", head.status(), entries.last()));
     }
     if entries.len() > LONGEST_JOURNAL {
         fault(format!("has {} entries, the last of them {:?}", entries.len(), &entries[entries.len() - 4..]));
     }
     let end = entries.iter().position(|entry| entry.event.is_final()).map_or(entries.len(), |end| end + 1);
-    if entries[end..].iter().any(|entry| !matches!(entry.event, Event::Changed(_))) {
+    if entries[end..].iter().any(|entry| !matches!(entry.event, Event::Changed(_) | Event::Settled)) {
         fault("something happened after the end".into());
     }
     let mut outcomes: BTreeMap<CallId, u32> = BTreeMap::new();
@@ -214,6 +226,36 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     check_answer(journal, violations);
 }
 
+/// A parent has the outcome of its child, once, and it is the child's answer.
+fn check_child(journal: &Journal, by_name: &HashMap<&str, &Journal>, violations: &mut Vec<String>) {
+    let Some(lineage) = &journal.head.lineage else { return };
+    let Some(parent) = by_name.get(lineage.parent_name.as_str()) else { return };
+    let mut fault = |what: String| violations.push(format!("{}: {what}", journal.head.name));
+    let ends = |event: &Event| matches!(event, Event::ChildEnded { call, .. } if *call == lineage.call);
+    let told = parent.entries.iter().filter(|entry| ends(&entry.event)).count();
+    if told > 1 {
+        fault(format!("its end was told {told} times"));
+    }
+    let outcome = parent.entries.iter().find_map(|entry| match &entry.event {
+        Event::CallFinished { call, outcome } if *call == lineage.call => Some(outcome),
+        _ => None,
+    });
+    let is_completed = journal.head.status() == Status::Completed;
+    match outcome {
+        Some(outcome) if is_completed => {
+            let answer = answer(&journal.entries).unwrap_or_default();
+            let whole = Outcome::success(answer);
+            let large = Outcome::Success { content: Content::Large(Large::of(&Value::from(answer)).0) };
+            if **outcome != whole && **outcome != large {
+                fault(format!("answered `{answer}`, and its parent has {outcome:?}"));
+            }
+        }
+        Some(outcome) if outcome.is_success() => fault(format!("did not complete, and its parent has {outcome:?}")),
+        None if parent.head.status() == Status::Completed => fault("its parent has no outcome".into()),
+        Some(_) | None => {}
+    }
+}
+
 /// Every scenario's answer is made of the results that the model was shown: they must be those of the
 /// journal, in the order in which it asked.
 fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
@@ -247,7 +289,7 @@ fn answer(entries: &[Entry]) -> Option<&str> {
 }
 
 /// What one client observed must match the journal.
-fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>) {
+fn check_record(record: &Record, journal: &Journal, tree: &[&Journal], violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", record.name));
     match &record.ended {
         None => fault("its client was never told how it ended".into()),
@@ -273,7 +315,7 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             fault(format!("`{}` is not the id of a call", post.call));
             continue;
         };
-        let resolved = journal.entries.iter().find_map(|entry| match &entry.event {
+        let resolved = tree.iter().flat_map(|journal| &journal.entries).find_map(|entry| match &entry.event {
             Event::CallResolved { call: resolved, outcome, .. } if *resolved == call => Some(outcome),
             _ => None,
         });
@@ -286,7 +328,7 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
                 fault(format!("{call}: result `{}` was told to be another one than {resolved:?}", post.content));
             }
             PostVerdict::Gone => {
-                let state = journal.head.call(call).map(|call| call.state);
+                let state = tree.iter().find_map(|journal| journal.head.call(call)).map(|call| call.state);
                 if !matches!(state, Some(CallState::Expired | CallState::Cancelled)) {
                     fault(format!("{call}: was told to be too late, and is {state:?}"));
                 }

@@ -26,6 +26,9 @@ pub(crate) enum Scenario {
     Pending,
     /// One inside call that must not be repeated, and that a person has to approve, next to one that runs at once.
     Approval,
+    /// An agent that asks an agent that asks an agent, with a call that must not be repeated on the first level and on
+    /// the third, and an outside call on the third.
+    Tree,
     /// An answer at once.
     Text,
     /// This many outside calls at once, from two to ten.
@@ -49,6 +52,7 @@ impl Scenario {
             Self::Once => "once".into(),
             Self::Pending => "pending".into(),
             Self::Approval => "approval".into(),
+            Self::Tree => "tree".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
@@ -67,7 +71,11 @@ pub(crate) fn query(name: &str, scenario: Scenario) -> Value {
             "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
         })
     };
-    let agent = if scenario == Scenario::Approval { "guarded" } else { "prover" };
+    let agent = match scenario {
+        Scenario::Approval => "guarded",
+        Scenario::Tree => "root",
+        _ => "prover",
+    };
     json!({
         "name": name,
         "input": scenario.input(),
@@ -131,6 +139,44 @@ spec:
       name: ledger_idempotent
     - type: built-in
       name: read_result
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: root
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - {type: built-in, name: ledger}
+    - {type: built-in, name: read_result}
+    - {type: agent, name: middle, externalTools: ['*']}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: middle
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - {type: built-in, name: ledger_idempotent}
+    - {type: built-in, name: read_result}
+    - {type: agent, name: leaf, externalTools: [lookup]}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: leaf
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - {type: built-in, name: ledger}
+    - {type: built-in, name: read_result}
 ";
 
 fn script() -> String {
@@ -202,6 +248,24 @@ scenes:
       - call:
           - {tool: ledger, arguments: {entry: approved}}
           - {tool: ledger_idempotent, arguments: {entry: free}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: tree}
+    turns:
+      - call:
+          - {tool: middle, arguments: {input: tree-middle}}
+          - {tool: ledger, arguments: {entry: root}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: tree-middle}
+    turns:
+      - call:
+          - {tool: ledger_idempotent, arguments: {entry: middle}}
+          - {tool: leaf, arguments: {input: tree-leaf}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: tree-leaf}
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: leaf}}
+          - {tool: lookup, arguments: {key: one}}
       - say: \"{{ result[0] }}|{{ result[1] }}\"
   - when: {exactly: text}
     turns:

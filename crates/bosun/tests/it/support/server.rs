@@ -107,6 +107,14 @@ impl World {
         Starting { child, lines, log: self.log() }
     }
 
+    /// Starts a server that dies at `fault`, after it has begun to answer.
+    pub(crate) async fn start_dying(&self, fault: &str) -> Server {
+        match soon("the start of the server", self.spawn(Some(fault)).ready()).await {
+            Started::Ready(server) => *server,
+            Started::Exited(exit) => panic!("the server died of {exit:?}: {}", tail(&self.log())),
+        }
+    }
+
     /// Starts a server that runs until it is killed.
     pub(crate) async fn start(&self) -> Server {
         match soon("the start of the server", self.spawn(None).ready()).await {

@@ -202,6 +202,14 @@ impl Caller {
                     let _ = writeln!(anstream::stderr(), "  · {line}");
                 }
                 Watched::Progress(_) | Watched::Delta { .. } => {}
+                // An agent behind the tool needs a client or a person.
+                Watched::Below(call) => {
+                    self.engine.cancel(Actor::local(), key.clone(), None).await?;
+                    return Err(anyhow!(
+                        "tool `{}` waits for a client: call it on a server, with `--server`",
+                        printable(&call.asked.tool)
+                    ));
+                }
                 Watched::Entry(entry) => match &entry.event {
                     Event::CallFinished { call, outcome } => finished = Some((*call, Arc::clone(outcome))),
                     Event::CallAsked(asked) => match &asked.route {
