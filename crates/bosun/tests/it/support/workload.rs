@@ -175,6 +175,20 @@ const BEHAVIOURS: &[(Scenario, &[ClientBehaviour])] = &[
             ClientBehaviour::CancelRace,
         ],
     ),
+    (Scenario::Inside, &[ClientBehaviour::Plain, ClientBehaviour::Lost]),
+    (Scenario::Pending, &[ClientBehaviour::Plain, ClientBehaviour::Lost]),
+    (
+        Scenario::Approval,
+        &[
+            ClientBehaviour::Plain,
+            ClientBehaviour::Twice,
+            ClientBehaviour::Rivals,
+            ClientBehaviour::Lost,
+            ClientBehaviour::Cancel,
+            ClientBehaviour::Late,
+            ClientBehaviour::Change,
+        ],
+    ),
     (
         Scenario::Tree,
         &[
