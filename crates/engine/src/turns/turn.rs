@@ -58,7 +58,7 @@ struct WholeReply {
     /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
-    said: Option<Vec<Message>>,
+    remembered: Option<Vec<Message>>,
 }
 
 struct Question {
@@ -69,7 +69,7 @@ struct Question {
     /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
-    said: Option<Vec<Message>>,
+    remembered: Option<Vec<Message>>,
 }
 
 /// Runs a turn that has begun and appends its outcome.
@@ -84,7 +84,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, WholeReply { reply, toolset, schema: None, said: None }, query).await;
+            return end(driver, WholeReply { reply, toolset, schema: None, remembered: None }, query).await;
         }
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
@@ -92,7 +92,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
         Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query).await,
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, request, turns, schema, said } = question;
+    let Question { model, request, turns, schema, remembered } = question;
     let spec = Arc::clone(&query.spec);
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
@@ -112,7 +112,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, WholeReply { reply, toolset, schema, said }, query).await
+            end(driver, WholeReply { reply, toolset, schema, remembered }, query).await
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -126,15 +126,15 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
 
 /// Appends the outcome of an answer.
 async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Result<(), StoreError> {
-    let WholeReply { reply, toolset, schema, said } = whole;
+    let WholeReply { reply, toolset, schema, remembered } = whole;
     // Checked for every model, whether or not its client limits the size itself.
     if let Err(error) = reply.check_size() {
         return fail(driver, &error).await;
     }
-    let said = said.map(|mut said| {
+    let remembered = remembered.map(|mut remembered| {
         let (text, provider) = (reply.text.clone(), reply.provider.clone());
-        said.push(Message::Assistant { text, calls: Vec::new(), provider });
-        said.into()
+        remembered.push(Message::Assistant { text, calls: Vec::new(), provider });
+        remembered.into()
     });
     // Before the query is locked: callers that want the lock, and perhaps a worker, would wait for the check.
     let mut reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
@@ -146,7 +146,7 @@ async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Res
     driver.inner.answer_from_cache(&query, &toolset, &mut reply.calls);
     let ceilings = driver.inner.settings.ceilings;
     driver
-        .end_turn(said, |head, now| {
+        .end_turn(remembered, |head, now| {
             let mut reply = reply;
             for call in &mut reply.calls {
                 let clamp = |timeout: &mut Duration, limit: Duration, ceiling: Duration| {
@@ -273,10 +273,10 @@ async fn prepare(
             Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
-    let said = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
+    let remembered = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
     if let Some(response) = terminate::response(transcript, &toolset, &renderer) {
         let reply = ModelReply { text: Some(response), ..ModelReply::default() };
-        let last = WholeReply { reply, schema, said: said(), toolset };
+        let last = WholeReply { reply, schema, remembered: remembered(), toolset };
         return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
     }
     let history = match history(driver, transcript).await? {
@@ -286,7 +286,7 @@ async fn prepare(
     let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model))));
     };
-    let said = said();
+    let remembered = remembered();
     let SentMessages { messages, turns } = transcript.extend_sent(sent, &history.messages, &renderer);
     Ok(Ok(PreparedTurn::Ask(Box::new(Question {
         model,
@@ -305,7 +305,7 @@ async fn prepare(
                 .map(|schema| AnswerFormat { name: format_name(head), schema: Arc::clone(schema) }),
         },
         schema,
-        said,
+        remembered,
     }))))
 }
 
