@@ -265,8 +265,8 @@ fn try_option(command: &Command, name: &str, setting: &Setting, values: &[String
     match command.clone().try_get_matches_from(line) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let said = error.to_string();
-            let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
             let reason = first.split_once("': ").or_else(|| first.split_once(": ")).map_or(first, |(_, reason)| reason);
             Err(format!("`{}` is invalid: {reason}", setting.name))
         }

@@ -53,7 +53,7 @@ pub enum Excess {
     Fault(&'static str),
     /// The request is rejected with this status before any of it is read, so there is no code.
     Status(u16),
-    /// The call is refused with this code, which the model reads; the query goes on.
+    /// The call is refused with this code, which the model reads; the query continues.
     ReportedToModel(&'static str),
     /// The excess is dropped and counted.
     Counted,

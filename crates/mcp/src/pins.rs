@@ -85,12 +85,12 @@ impl Pins {
         let known = pinned.servers.get(&key);
         let verdicts: Vec<Verdict> = announced.iter().map(|one| judge(policy, known, one)).collect();
         let is_accepted = |verdict: &Verdict| !matches!(verdict, Verdict::Withheld(_));
-        let news = announced.iter().zip(&verdicts).filter(|(one, verdict)| {
+        let unpinned = announced.iter().zip(&verdicts).filter(|(one, verdict)| {
             is_accepted(verdict) && known.and_then(|known| known.get(&one.name)) != Some(*one)
         });
-        let news: Vec<Definition> = news.map(|(one, _)| one.clone()).collect();
-        if !news.is_empty() {
-            self.pin(&mut pinned, &key, news)?;
+        let unpinned: Vec<Definition> = unpinned.map(|(one, _)| one.clone()).collect();
+        if !unpinned.is_empty() {
+            self.pin(&mut pinned, &key, unpinned)?;
         }
         Ok(verdicts)
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_survive_a_restart_and_a_damaged_file_is_not_begun_anew() {
+    fn pins_survive_a_restart_and_a_damaged_file_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pins.json");
         let (first, changed) = (definition("a", "d", json!({})), definition("a", "e", json!({})));

@@ -486,7 +486,7 @@ pub struct UnreadFields {
 }
 
 impl UnreadFields {
-    /// Goes on reading.
+    /// Continues reading.
     pub fn resume(self, report: &Report) -> Fields<'_, Object> {
         Fields::of_source(Position { report, owner: None, path: self.path, root: 0 }, self.object)
     }
@@ -502,7 +502,7 @@ impl<'n> Fields<'n, Object> {
         Object::mapping(body).map(|object| Self::of_source(position, object))
     }
 
-    /// Stops reading, so that the report can move; [`UnreadFields::resume`] goes on.
+    /// Stops reading, so that the report can move; [`UnreadFields::resume`] continues.
     #[must_use]
     pub fn suspend(self) -> UnreadFields {
         UnreadFields { path: self.position.path, object: self.source }

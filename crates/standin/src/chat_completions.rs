@@ -48,7 +48,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     }
     let mut names: Vec<(String, String)> = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for message in request.messages {
         if !matches!(message, Message::Tool { .. })
             && let Some(id) = open.first()
@@ -60,19 +60,19 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
         }
         match message {
             Message::System { .. } => {}
-            Message::User { content } => said.push(ReadMessage::User(text(content))),
+            Message::User { content } => messages.push(ReadMessage::User(text(content))),
             Message::Assistant { tool_calls, .. } => {
                 open = tool_calls.iter().map(|call| call.id.to_string()).collect();
                 names
                     .extend(tool_calls.into_iter().map(|call| (call.id.into_owned(), call.function.name.into_owned())));
-                said.push(ReadMessage::Assistant { thinks: None });
+                messages.push(ReadMessage::Assistant { thinks: None });
             }
             Message::Tool { tool_call_id, content, .. } => {
                 let Some((_, name)) = names.iter().rev().find(|(id, _)| *id == tool_call_id) else {
                     return Err(format!("no tool call has the id `{tool_call_id}`"));
                 };
                 open.retain(|id| *id != tool_call_id);
-                said.push(ReadMessage::Result { alias: name.clone(), content: text(content) });
+                messages.push(ReadMessage::Result { alias: name.clone(), content: text(content) });
             }
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     }
     Ok(Turn {
         model: request.model,
-        said,
+        messages,
         stream: request.stream,
         with_usage: request.stream_options.is_some_and(|options| options.include_usage),
     })

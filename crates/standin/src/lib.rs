@@ -98,7 +98,7 @@ impl Api {
 /// One request, as far as a script looks at it.
 struct Turn {
     model: String,
-    said: Vec<ReadMessage>,
+    messages: Vec<ReadMessage>,
     stream: bool,
     /// Whether a stream ends with the count of tokens.
     with_usage: bool,
@@ -118,7 +118,7 @@ enum ReadMessage {
 
 impl Turn {
     fn lines(&self) -> Vec<ScriptLine<'_>> {
-        let lines = self.said.iter().map(|said| match said {
+        let lines = self.messages.iter().map(|message| match message {
             ReadMessage::User(text) => ScriptLine::User(text),
             ReadMessage::Assistant { .. } => ScriptLine::Assistant,
             ReadMessage::Result { alias, content } => ScriptLine::Result { alias, content },
@@ -128,15 +128,15 @@ impl Turn {
 
     /// Whether a thought of these turns is missing, where the API wants them back.
     fn lacks(&self, thoughts: &[bool]) -> bool {
-        let answers = self.said.iter().rev().take_while(|said| !matches!(said, ReadMessage::User(_)));
-        let answers =
-            answers.filter_map(|said| if let ReadMessage::Assistant { thinks } = said { Some(*thinks) } else { None });
+        let answers = self.messages.iter().rev().take_while(|message| !matches!(message, ReadMessage::User(_)));
+        let answers = answers
+            .filter_map(|message| if let ReadMessage::Assistant { thinks } = message { Some(*thinks) } else { None });
         answers.zip(thoughts.iter().rev()).any(|(thinks, thought)| thinks == Some(false) && *thought)
     }
 
     /// Which answer of the conversation is asked for, counted from 1.
     fn number(&self) -> usize {
-        self.said.iter().filter(|said| matches!(said, ReadMessage::Assistant { .. })).count() + 1
+        self.messages.iter().filter(|message| matches!(message, ReadMessage::Assistant { .. })).count() + 1
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     let request: Request = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let mut names: Vec<(String, String)> = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for (index, message) in request.messages.into_iter().enumerate() {
         let blocks = match message.content {
             Content::Text(text) => vec![Block::Text { text }],
@@ -108,16 +108,16 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
         };
         if !is_user {
             let thinks = matches!(blocks.first(), Some(Block::Thinking { .. }));
-            said.push(ReadMessage::Assistant { thinks: Some(thinks) });
+            messages.push(ReadMessage::Assistant { thinks: Some(thinks) });
         }
-        let mut text_said = String::new();
+        let mut whole = String::new();
         for (number, block) in blocks.into_iter().enumerate() {
             let place = format!("messages.{index}.content.{number}");
             match block {
                 Block::Text { text } if text.trim().is_empty() => {
                     return Err(format!("{place}: text content blocks must contain non-whitespace text"));
                 }
-                Block::Text { text } => text_said += &text,
+                Block::Text { text } => whole += &text,
                 Block::ToolUse { id, name, .. } if !is_user => {
                     if names.iter().any(|(earlier, _)| *earlier == id) {
                         return Err(format!("{place}: `tool_use` ids must be unique"));
@@ -137,7 +137,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                     open.retain(|id| *id != tool_use_id);
                     let alias = names.iter().find(|(id, _)| *id == tool_use_id).map(|(_, name)| name.clone());
                     let content = content.map(ResultContent::into_text).unwrap_or_default();
-                    said.push(ReadMessage::Result { alias: alias.unwrap_or_default(), content });
+                    messages.push(ReadMessage::Result { alias: alias.unwrap_or_default(), content });
                 }
                 Block::Thinking { thinking, signature: signed } if !is_user => {
                     if signed != signature(&thinking) {
@@ -156,12 +156,12 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                     "messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}"
                 ));
             }
-            if !text_said.is_empty() {
-                said.push(ReadMessage::User(text_said));
+            if !whole.is_empty() {
+                messages.push(ReadMessage::User(whole));
             }
         }
     }
-    Ok(Turn { model: request.model, said, stream: request.stream, with_usage: true })
+    Ok(Turn { model: request.model, messages, stream: request.stream, with_usage: true })
 }
 
 /// A hash in place of a signature.

@@ -61,15 +61,15 @@ pub(super) fn read(
         .or_else(|| metadata.annotations.get("description").cloned())
         .unwrap_or_else(|| default_description(&metadata.name, &tool.binding));
     // The operator's annotations take precedence over those of the builtin tool itself.
-    let (said, own) = (spec.annotations, tool.annotations);
+    let (declared, own) = (spec.annotations, tool.annotations);
     tool.annotations = Annotations {
-        read_only_hint: said.read_only_hint.or(own.read_only_hint),
-        destructive_hint: said.destructive_hint.or(own.destructive_hint),
-        idempotent_hint: said.idempotent_hint.or(own.idempotent_hint),
-        open_world_hint: said.open_world_hint.or(own.open_world_hint),
+        read_only_hint: declared.read_only_hint.or(own.read_only_hint),
+        destructive_hint: declared.destructive_hint.or(own.destructive_hint),
+        idempotent_hint: declared.idempotent_hint.or(own.idempotent_hint),
+        open_world_hint: declared.open_world_hint.or(own.open_world_hint),
     };
     // A client cannot vouch for effects; for a builtin tool that it does not annotate, the program does.
-    if fields.report().is_of_client() && (tool.origin != ToolOrigin::Operator || !said.is_empty()) {
+    if fields.report().is_of_client() && (tool.origin != ToolOrigin::Operator || !declared.is_empty()) {
         tool.origin = ToolOrigin::Client;
     } else {
         tool.origin = ToolOrigin::Operator;

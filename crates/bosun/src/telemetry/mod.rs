@@ -2,7 +2,7 @@
 //!
 //! `RUST_LOG` sets the level, in the syntax of `tracing` (`RUST_LOG=bosun=debug`). Ids are logged; prompts, arguments,
 //! results and secrets never are. With the feature `otel`, spans are also sent to the collector in
-//! `OTEL_EXPORTER_OTLP_ENDPOINT`, independently of `RUST_LOG`. A program without the feature warns once and goes on:
+//! `OTEL_EXPORTER_OTLP_ENDPOINT`, independently of `RUST_LOG`. A program without the feature warns once and continues:
 //! the variable is often set for everything on a machine.
 
 mod fields;

@@ -192,7 +192,7 @@ async fn a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model
         let outcome = &ended["toolExecutionHistory"][0]["error"];
         assert_eq!(outcome["code"], "function_failed", "{filter}: {ended}");
         assert!(outcome["message"].as_str().unwrap().contains(expect), "{filter}: {outcome}");
-        assert_eq!(ended["state"], "completed", "{filter}: the server goes on");
+        assert_eq!(ended["state"], "completed", "{filter}: the server continues");
     }
 }
 

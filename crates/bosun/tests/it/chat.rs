@@ -7,29 +7,22 @@ use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::{
     program::{Server, bosun, run, stderr, stdout},
-    scripted::Folder,
+    scripted::{Folder, SCENES},
     support::soon,
     terminal::Terminal,
 };
 
+/// Further scenes.
 const SCRIPT: &str = r#"
-scenes:
-  - when: one tool
-    turns:
-      - call: [{tool: probe, arguments: {word: "one"}}]
-      - say: "probe said {{ result.probe }}"
   - when: slowly
     turns:
       - {words: 1m, say: "beginning end"}
-  - when: nothing works
-    turns:
-      - fail: {status: 400, message: "no such deployment"}
 otherwise:
   - say: "you said {{ input }}"
 "#;
 
 async fn serve() -> (Server, Folder) {
-    let folder = Folder::new(SCRIPT, "").with_tools(&["probe"]);
+    let folder = Folder::new(&format!("{SCENES}{SCRIPT}"), "").with_tools(&["probe"]);
     (folder.serve().await, folder)
 }
 

@@ -83,19 +83,19 @@ async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9(
     let script = StandInAnswers::parse("script.yaml", SCRIPT).expect("a script");
     let model = StandIn::recording(script).await.expect("a port");
     let world = World::new();
-    std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");
+    std::fs::write(world.path("manifests").join("workload.yaml"), manifests(&model.url())).expect("manifests");
 
     let (announce, address) = watch::channel(Address::default());
-    let talk = workload::ConversationWorkload::new(Client::new(address), rng.branch(1));
-    let clients = talk.begin(CLIENTS);
-    let mut killer = Killer::new(&world, announce, talk.client(), rng.branch(2));
+    let workload = workload::ConversationWorkload::new(Client::new(address), rng.branch(1));
+    let clients = workload.begin(CLIENTS);
+    let mut killer = Killer::new(&world, announce, workload.client(), rng.branch(2));
     let points = points();
     killer.run(kills, &points).await;
     let mut last = killer.start().await;
-    let told = clients.end().await;
+    let records = clients.end().await;
     assert_eq!(last.kill().await, ProcessExit::Killed);
 
-    let (figures, violations) = oracle::judge(&world, &told, &model.requests());
+    let (figures, violations) = oracle::check(&world, &records, &model.requests());
     proof.violations(violations);
     let (done, faults) = killer.result(kills, &points);
     proof.violations(faults);
@@ -103,7 +103,7 @@ async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9(
         "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "conversations": CONVERSATIONS.len(),
         "queries": figures.queries, "completed": figures.completed, "model_requests": figures.requests,
         "histories": figures.histories, "histories_cut": figures.cut, "recoveries": figures.recoveries,
-        "asked_for_queries_that_were_lost": figures.lost, "busy": talk.client().refusals(),
+        "asked_for_queries_that_were_lost": figures.lost, "busy": workload.client().refusals(),
     });
     if proof.is_broken() {
         eprintln!("the files of this run are kept in {}", world.keep().display());

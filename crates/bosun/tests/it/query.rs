@@ -11,16 +11,11 @@ use tokio::{
 
 use crate::{
     program::{bosun, run, stderr, stdout},
-    scripted::Folder,
+    scripted::{Folder, SCENES},
 };
 
-/// Scenes for what the examples do not show.
+/// Further scenes.
 const SCRIPT: &str = r#"
-scenes:
-  - when: one tool
-    turns:
-      - call: [{tool: probe, arguments: {word: "one"}}]
-      - say: "probe said {{ result.probe }}"
   - when: two tools
     turns:
       - call:
@@ -30,14 +25,11 @@ scenes:
   - when: slowly
     turns:
       - {delay: 1m, say: "at last"}
-  - when: nothing works
-    turns:
-      - fail: {status: 400, message: "no such deployment"}
 "#;
 
 /// A folder with a file of tools.
 fn folder(tools: &[&str]) -> Folder {
-    Folder::new(SCRIPT, "").with_tools(tools)
+    Folder::new(&format!("{SCENES}{SCRIPT}"), "").with_tools(tools)
 }
 
 fn query(base: &str, folder: &Path, input: &str) -> Command {

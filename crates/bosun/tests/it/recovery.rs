@@ -211,7 +211,7 @@ async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
         assert_eq!((answer.status, answer.code()), (500, "query_unreadable"), "{path}: {}", answer.body);
         assert!(answer.body["detail"].as_str().unwrap().contains("other queries are not affected"), "{}", answer.body);
     }
-    // The others go on: a deadline passes, queries begin and end, and lists are answered.
+    // The others continue: a deadline passes, queries begin and end, and lists are answered.
     let fine = client.get("/fine?view=rfc").await;
     assert_eq!(fine.status, 200, "{}", fine.body);
     let expired = soon("the deadline", async {

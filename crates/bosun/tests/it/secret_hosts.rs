@@ -66,7 +66,7 @@ impl SecretHostsWorld {
     }
 
     /// How often each API was asked, and how often with the canary.
-    fn heard(&self) -> [(usize, usize); 2] {
+    fn received(&self) -> [(usize, usize); 2] {
         [&self.trusted, &self.foreign].map(|api| {
             let requests = api.requests();
             let has_canary = |text: String| text.contains(CANARY);
@@ -120,7 +120,7 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
     assert_eq!(ask(&server, "q1", "same").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q2", "own").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q3", "official").await, outcome("completed", ""));
-    assert_eq!(world.heard(), [(2, 2), (1, 0)]);
+    assert_eq!(world.received(), [(2, 2), (1, 0)]);
 
     // By no route, and in no part of a request.
     let header = json!({"apiKey": "client-key", "headers": [{"name": "x-key", "value": secret()}]});
@@ -144,7 +144,7 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
     check_refused(&api(&server, "PUT", path, Some(&whole)).await);
     assert_eq!(ask(&server, "q4", "evil").await.0, "");
     assert_eq!(ask(&server, "q5", "own").await, outcome("completed", ""));
-    assert_eq!(world.heard(), [(2, 2), (2, 0)], "nothing that was refused has left a trace");
+    assert_eq!(world.received(), [(2, 2), (2, 0)], "nothing that was refused has left a trace");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +160,7 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     let created = api(&server, "POST", "/v1/models", Some(&model("listed", &by_name, &key))).await;
     assert_eq!(created.status, 200, "{}", created.text);
     assert_eq!(ask(&server, "q1", "listed").await, outcome("completed", ""));
-    assert_eq!(world.heard(), [(0, 0), (1, 1)]);
+    assert_eq!(world.received(), [(0, 0), (1, 1)]);
     world.put("allowed-hosts", "127.0.0.1\n");
     assert_eq!(ask(&server, "q2", "listed").await, outcome("failed", "secret_not_allowed"));
     // Another port is another service, and https is not http.
@@ -171,7 +171,7 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     }
     world.put("allowed-hosts", &format!("http://localhost:{port}"));
     assert_eq!(ask(&server, "p3", "listed").await, outcome("completed", ""));
-    assert_eq!(world.heard(), [(0, 0), (2, 2)]);
+    assert_eq!(world.received(), [(0, 0), (2, 2)]);
     // A list applies to files as well.
     world.put("allowed-hosts", "elsewhere.example\n");
     assert_eq!(ask(&server, "q3", "official").await, outcome("failed", "secret_not_allowed"));
@@ -186,7 +186,7 @@ async fn what_was_allowed_once_is_decided_again_at_every_call() {
     fs::remove_file(world.official()).unwrap();
     let server = world.world.start().await;
     assert_eq!(ask(&server, "q6", "same").await, outcome("failed", "secret_not_allowed"));
-    assert_eq!(world.heard(), [(1, 1), (2, 2)], "a refused call does not even begin");
+    assert_eq!(world.received(), [(1, 1), (2, 2)], "a refused call does not even begin");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,14 +209,14 @@ async fn an_address_that_is_a_secret_gets_the_key_next_to_it_and_no_other() {
     }
     assert_eq!(ask(&server, "q1", "beside").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q2", "apart").await, outcome("failed", "secret_not_allowed"));
-    assert_eq!(world.heard(), [(0, 0), (1, 1)]);
+    assert_eq!(world.received(), [(0, 0), (1, 1)]);
     // The address is a secret, too: a refusal does not reveal it.
-    let told = api(&server, "GET", "/v1/queries/q2", None).await.text;
-    assert!(told.contains("the address in secret `shared`"), "{told}");
-    assert!(!told.contains(world.foreign.url().trim_start_matches("http://")), "{told}");
+    let answer = api(&server, "GET", "/v1/queries/q2", None).await.text;
+    assert!(answer.contains("the address in secret `shared`"), "{answer}");
+    assert!(!answer.contains(world.foreign.url().trim_start_matches("http://")), "{answer}");
     // What may not be sent anywhere is refused before a call, whatever the address is.
     let kept = json!({"valueFrom": {"secretKeyRef": {"name": "shared", "key": "base-url"}}});
     let openai = json!({"baseUrl": kept, "apiKey": "client-key", "properties": {"user": secret()}});
-    let body = json!({"name": "told", "provider": "openai", "model": "m", "config": {"openai": openai}});
+    let body = json!({"name": "log", "provider": "openai", "model": "m", "config": {"openai": openai}});
     check_refused(&api(&server, "POST", "/v1/models", Some(&body)).await);
 }

@@ -114,7 +114,7 @@ async fn go_on(world: &World, call: &str) -> Result<(), String> {
     let broken = client.get("/broken").await;
     expect("the broken query is not distinguished", broken.code() == "query_unreadable")?;
     let delivered = client.post("/waiting/tool-result", &result(call, "42")).await;
-    expect("the waiting query does not go on", delivered.state() == "completed")?;
+    expect("the waiting query does not continue", delivered.state() == "completed")?;
     let created = client.post("?wait=20s", &scenarios::query("new", Scenario::Text)).await;
     expect("a new query does not run", created.state() == "completed")?;
     assert_eq!(server.kill().await, ProcessExit::Killed);

@@ -305,7 +305,7 @@ impl<'a> OperationDraft<'a> {
             let slot = slot.rsplit_once(':').map_or(slot, |(name, _)| name);
             if !self.properties.contains_key(slot) {
                 let message = format!(
-                    "the path has `{{{}}}` and no parameter of that name; it is taken to be a text",
+                    "the path has `{{{}}}` and no parameter of that name; it is assumed to be a text",
                     clip(slot)
                 );
                 report.warn(self.place.path, "parameter_assumed", message);

@@ -43,8 +43,8 @@ pub(super) fn tools(
     let mut written: Value =
         serde_json::from_str(&declarations.json).map_err(|error| ConvertError::NotWritten(error.to_string()))?;
     let left_out: HashSet<&str> = declarations.quarantined.iter().map(|tool| tool.tool.as_str()).collect();
-    let told = declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str()));
-    let mut untold = SilentLosses { told: told.collect(), lost: IndexMap::new() };
+    let reported = declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str()));
+    let mut silent = SilentLosses { reported: reported.collect(), lost: IndexMap::new() };
     let declared = || tools.iter().filter(|found| !left_out.contains(found.tool.name.as_str()));
     if target == Format::Mcp {
         keep_entries(&mut written, declared());
@@ -52,14 +52,14 @@ pub(super) fn tools(
     for (found, entry) in declared().zip(entries(&written, dialect)) {
         let tool = &found.tool;
         if let Some(schema) = entry.schema {
-            untold.compare(tool, &tool.parameters, schema, &LazyPath::At(&Path::root()));
+            silent.compare(tool, &tool.parameters, schema, &LazyPath::At(&Path::root()));
         }
         if let Some(name) = entry.name.filter(|name| *name != tool.name) {
             let message = format!("`{}` is called `{name}`: {target} does not take its name", tool.name);
             warn(&tool.name, "", "renamed", message);
         }
     }
-    for (keyword, LostDeclaration { tool, path, more }) in untold.lost {
+    for (keyword, LostDeclaration { tool, path, more }) in silent.lost {
         let of = if more == 0 { format!("`{tool}`") } else { format!("`{tool}` and {more} more") };
         let message = format!("`{keyword}` in the parameters of {of} is not part of {target}");
         warn(tool, &format!("parameters.{path}"), "keyword_dropped", message);
@@ -104,7 +104,7 @@ fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Declare
 
 /// Keywords that a dialect omitted silently.
 struct SilentLosses<'a> {
-    told: HashSet<(&'a str, &'a str)>,
+    reported: HashSet<(&'a str, &'a str)>,
     lost: IndexMap<&'a str, LostDeclaration<'a>>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> SilentLosses<'a> {
             return;
         }
         let path = trail.to_path();
-        if !self.told.contains(&(tool.name.as_str(), path.as_str())) {
+        if !self.reported.contains(&(tool.name.as_str(), path.as_str())) {
             self.lost.insert(keyword, LostDeclaration { tool: &tool.name, path, more: 0 });
         }
     }

@@ -22,10 +22,10 @@ pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, Strin
 /// The subschema with this anchor, wherever it is.
 fn anchored<'a>(schema: &'a Value, name: &str, here: String) -> Option<(&'a Value, String)> {
     let fields = schema.as_object()?;
-    let says = |keyword: &str| fields.get(keyword).and_then(Value::as_str);
-    if says("$anchor") == Some(name)
-        || says("$dynamicAnchor") == Some(name)
-        || says("$id").and_then(|id| id.strip_prefix('#')) == Some(name)
+    let text_of = |keyword: &str| fields.get(keyword).and_then(Value::as_str);
+    if text_of("$anchor") == Some(name)
+        || text_of("$dynamicAnchor") == Some(name)
+        || text_of("$id").and_then(|id| id.strip_prefix('#')) == Some(name)
     {
         return Some((schema, here));
     }

@@ -307,10 +307,10 @@ impl DefinitionChecker<'_> {
         }
         self.required_names(&parameters, &here);
         // A fault that was reported above in the provider's words is not repeated in the validator's.
-        let told: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
+        let reported: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
         for error in schema_faults {
             let place = path::below(&here, &error.path);
-            if !told.contains(&place) {
+            if !reported.contains(&place) {
                 self.fault(place, error.fault.code(), error.fault.to_string());
             }
         }

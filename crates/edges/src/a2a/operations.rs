@@ -187,7 +187,7 @@ impl AgentRequest {
         Ok(snapshot)
     }
 
-    /// A plain message while calls are open: they are cancelled, and the model goes on with the new input.
+    /// A plain message while calls are open: they are cancelled, and the model continues with the new input.
     async fn supersede(
         &self,
         key: QueryKey,

@@ -55,7 +55,7 @@ impl Envelope {
 pub(super) struct StreamTerms {
     /// Begin after this entry, without a snapshot.
     pub(super) after: Option<Seq>,
-    /// Whether the stream goes on while the task waits for its client.
+    /// Whether the stream continues while the task waits for its client.
     pub(super) outlasts_waiting: bool,
     pub(super) history: Option<usize>,
 }
@@ -94,7 +94,7 @@ struct TaskNarrator {
     /// Calls of the last turn that follow in the same append.
     calls_to_come: u32,
     /// The status that the client was sent last.
-    told: (TaskState, Vec<CallId>),
+    sent: (TaskState, Vec<CallId>),
     over: bool,
 }
 
@@ -104,17 +104,17 @@ impl TaskNarrator {
     }
 
     fn of(head: Head, transcript: Transcript, envelope: Envelope, terms: StreamTerms) -> Self {
-        let told = (task::state(head.status()), task::open_calls(&head));
+        let sent = (task::state(head.status()), task::open_calls(&head));
         let mut narrator = Self {
             head,
             transcript,
             envelope,
             outlasts_waiting: terms.outlasts_waiting,
             calls_to_come: 0,
-            told,
+            sent,
             over: false,
         };
-        narrator.over = narrator.is_last(narrator.told.0);
+        narrator.over = narrator.is_last(narrator.sent.0);
         narrator
     }
 
@@ -171,11 +171,11 @@ impl TaskNarrator {
     /// The status, if the client does not know it yet.
     fn new_status(&mut self) -> Option<StreamEvent> {
         let now = (task::state(self.head.status()), task::open_calls(&self.head));
-        if self.calls_to_come > 0 || now == self.told {
+        if self.calls_to_come > 0 || now == self.sent {
             return None;
         }
         let state = now.0;
-        self.told = now;
+        self.sent = now;
         self.over = self.is_last(state);
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: self.head.name.to_string(),

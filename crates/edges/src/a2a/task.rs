@@ -77,9 +77,9 @@ pub(super) fn status(head: &Head, transcript: &Transcript, shows_content: bool) 
     let message = match transcript.end.as_ref().map(|end| &end.how) {
         None => waiting_message(head, transcript),
         Some(Ending::Failed { code, message }) if shows_content => {
-            let said = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
+            let ended = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
             let metadata = Map::from_iter([("code".to_owned(), json!(code))]);
-            Some(TaskMessage { metadata, ..said })
+            Some(TaskMessage { metadata, ..ended })
         }
         Some(Ending::Cancelled { reason: Some(reason) }) if shows_content => {
             Some(agent_message(head, transcript, "end", vec![MessagePart::text(reason.clone())]))

@@ -39,9 +39,9 @@ pub(super) fn task(task: &Task, aliases: bool) -> Value {
 
 fn status(status: &TaskStatus, aliases: bool) -> Value {
     let mut value = json!({ "state": state(status.state), "timestamp": status.timestamp });
-    if let Some(said) = &status.message {
-        value["message"] = message(said);
-        if aliases && let Some(calls) = calls_of(said) {
+    if let Some(current) = &status.message {
+        value["message"] = message(current);
+        if aliases && let Some(calls) = calls_of(current) {
             value["message"]["content"] = json!("");
             value["message"]["toolCalls"] = calls;
         }

@@ -376,7 +376,7 @@ pub(crate) struct QueryCondition {
 pub(crate) struct ArkResponse {
     pub(crate) target: Target,
     pub(crate) content: String,
-    /// What the query has said, as OpenAI's chat messages in a text. Not in lists.
+    /// The messages of the query, as OpenAI's chat messages in a text. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) raw: Option<String>,
     pub(crate) phase: &'static str,

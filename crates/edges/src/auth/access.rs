@@ -86,7 +86,7 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// No authentication, for ever.
+    /// No authentication, forever.
     #[must_use]
     pub fn open() -> Self {
         Self::new(watch::Sender::new(Arc::new(Policy::open())).subscribe(), Arc::new(SystemClock), Arc::default())

@@ -441,7 +441,7 @@ async fn tenants_with_the_same_names_never_meet() {
     }
 }
 
-/// Opens a stream on the waiting query `q`; the model never goes on, so it never ends by itself.
+/// Opens a stream on the waiting query `q`; the model never continues, so it never ends by itself.
 async fn open_stream(world: &TestServer, id: &str) -> Events {
     let authorization = format!("Bearer sk-{id}");
     let headers = [("authorization", authorization.as_str())];

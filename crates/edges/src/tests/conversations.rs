@@ -1,4 +1,4 @@
-//! Queries that go on where earlier ones ended.
+//! Queries that continue where earlier ones ended.
 
 use std::time::Duration;
 

@@ -81,9 +81,9 @@ impl Inner {
             return Ok(Some(Joining { key, alone, after: None, history: None }));
         };
         let key = ConversationKey { memory, id };
-        let said = self.store.history(namespace, &key, window.frame()).await?;
-        let after = said.last().map(|said| said.query);
-        let messages: Vec<_> = said.iter().flat_map(|said| said.messages.iter().cloned()).collect();
+        let turns = self.store.history(namespace, &key, window.frame()).await?;
+        let after = turns.last().map(|turn| turn.query);
+        let messages: Vec<_> = turns.iter().flat_map(|turn| turn.messages.iter().cloned()).collect();
         let history = if messages.is_empty() { None } else { Some(document(&History { messages })?) };
         Ok(Some(Joining { key, alone, after, history }))
     }

@@ -385,11 +385,11 @@ fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, 
 
 /// The last user message: what lists show of a conversation.
 fn last_user_text(messages: &[Message]) -> String {
-    let said = messages.iter().rev().find_map(|message| match message {
+    let last = messages.iter().rev().find_map(|message| match message {
         Message::User(text) => Some(text.clone()),
         _ => None,
     });
-    said.unwrap_or_default()
+    last.unwrap_or_default()
 }
 
 /// Compiles schemas in order until their patterns exceed the total limit; the request is then rejected for that.

@@ -38,12 +38,12 @@ const STEP_COUNTED_MS: i64 = 1_000;
 pub(crate) struct QueryChange {
     pub(crate) events: Vec<Event>,
     /// Added to the query's conversation if this append completes the query.
-    pub(crate) said: Option<Arc<[Message]>>,
+    pub(crate) remembered: Option<Arc<[Message]>>,
 }
 
 impl From<Vec<Event>> for QueryChange {
     fn from(events: Vec<Event>) -> Self {
-        Self { events, said: None }
+        Self { events, remembered: None }
     }
 }
 
@@ -174,7 +174,7 @@ impl LockedQuery<'_> {
         change: impl Into<QueryChange>,
         may_advance: impl FnOnce(&Head) -> bool,
     ) -> Result<Position, StoreError> {
-        let QueryChange { mut events, said } = change.into();
+        let QueryChange { mut events, remembered } = change.into();
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
@@ -205,7 +205,7 @@ impl LockedQuery<'_> {
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
         let delegates = entries.iter().any(|entry| matches!(entry.event, Event::CallDelegated { .. }));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
-        let conversation = joined.zip(said).map(|(conversation, messages)| {
+        let conversation = joined.zip(remembered).map(|(conversation, messages)| {
             ConversationPart::Adds(Exchange {
                 key: conversation.key.clone(),
                 query: head.uid,

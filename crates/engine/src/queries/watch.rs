@@ -54,7 +54,7 @@ pub struct BelowCall {
 pub struct Watch {
     inner: Arc<Inner>,
     live: Arc<LiveQuery>,
-    news: tokio::sync::watch::Receiver<Arc<Broadcast>>,
+    broadcasts: tokio::sync::watch::Receiver<Arc<Broadcast>>,
     seen: Seq,
     /// From here on, broadcasts are enough.
     is_caught_up: bool,
@@ -96,13 +96,13 @@ impl std::fmt::Debug for Watch {
 
 impl Watch {
     pub(crate) fn new(inner: Arc<Inner>, live: Arc<LiveQuery>, seen: Seq) -> Self {
-        let news = live.broadcast().subscribe();
+        let broadcasts = live.broadcast().subscribe();
         fan_out::ensure_running(&inner, &live);
         let draft = WatchedDraft::default();
         Self {
             inner,
             live,
-            news,
+            broadcasts,
             seen,
             is_caught_up: false,
             ahead: VecDeque::new(),
@@ -139,8 +139,8 @@ impl Watch {
                 return Ok(None);
             }
             // Marked as seen before anything is read, so that later broadcasts are seen by the next call.
-            let news = Arc::clone(&self.news.borrow_and_update());
-            match news.after(self.seen) {
+            let broadcast = Arc::clone(&self.broadcasts.borrow_and_update());
+            match broadcast.after(self.seen) {
                 Unseen::Entries(entries) if self.is_caught_up => {
                     self.ahead.extend(entries.iter().cloned());
                     continue;
@@ -169,7 +169,7 @@ impl Watch {
             }
             tokio::select! {
                 // The sender lives as long as `live`.
-                _ = self.news.changed() => {}
+                _ = self.broadcasts.changed() => {}
                 () = self.inner.draining.cancelled() => return Ok(None),
             }
         }

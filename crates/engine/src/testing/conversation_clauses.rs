@@ -105,41 +105,41 @@ async fn conversation_turns(store: &dyn Store, wanted: WantedConversations) -> L
 
 pub async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let talk = key("default", "talk");
+    let conversation = key("default", "talk");
     let mut writers: Vec<_> =
         (1..=3).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
     for writer in &mut writers {
-        open(&*store, writer, talk.clone(), false);
+        open(&*store, writer, conversation.clone(), false);
     }
-    assert_eq!(history(&*store, &talk, all()).await, [""; 0], "an open query adds nothing");
+    assert_eq!(history(&*store, &conversation, all()).await, [""; 0], "an open query adds nothing");
     // In another order than they were created in; the second is cancelled and adds nothing.
-    complete(&*store, &mut writers[2], talk.clone(), "third");
+    complete(&*store, &mut writers[2], conversation.clone(), "third");
     let cancelled = machine::cancel(writers[1].head(), None, &Actor::local());
     writers[1].append(&*store, cancelled);
-    let position = complete(&*store, &mut writers[0], talk.clone(), "first");
+    let position = complete(&*store, &mut writers[0], conversation.clone(), "first");
     durable(&*store, position).await;
-    assert_eq!(history(&*store, &talk, all()).await, ["third", "first"]);
+    assert_eq!(history(&*store, &conversation, all()).await, ["third", "first"]);
     drop(store);
     let store = place.open();
     let listed = conversation_turns(&*store, WantedConversations::default()).await;
     assert_eq!((answers(&listed.items), listed.total), (vec!["third".into(), "first".into()], 4));
     assert_eq!(listed.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3]);
-    assert_eq!(listed.items[0].messages, exchange(&writers[2], talk.clone(), "third").messages);
+    assert_eq!(listed.items[0].messages, exchange(&writers[2], conversation.clone(), "third").messages);
     assert_eq!(listed.items[0].name, writers[2].head().name);
-    let elsewhere = store.history(&namespace("other"), &talk, all()).await.expect("readable");
+    let elsewhere = store.history(&namespace("other"), &conversation, all()).await.expect("readable");
     assert!(elsewhere.is_empty(), "namespaces are separate");
 }
 
 pub async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let talk = key("default", "talk");
+    let conversation = key("default", "talk");
     let mut writer = QueryWriter::new("default", "q", 1);
-    open(&*store, &mut writer, talk.clone(), false);
+    open(&*store, &mut writer, conversation.clone(), false);
     let mut rival = writer.clone();
-    complete(&*store, &mut writer, talk.clone(), "kept");
-    let lost = complete(&*store, &mut rival, talk.clone(), "lost");
+    complete(&*store, &mut writer, conversation.clone(), "kept");
+    let lost = complete(&*store, &mut rival, conversation.clone(), "lost");
     assert!(conflicts(&*store, lost).await);
-    assert_eq!(history(&*store, &talk, all()).await, ["kept"]);
+    assert_eq!(history(&*store, &conversation, all()).await, ["kept"]);
 }
 
 pub async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
@@ -162,46 +162,46 @@ pub async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
 
 pub async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let (talk, other) = (key("default", "talk"), key("other", "talk"));
+    let (conversation, other) = (key("default", "talk"), key("other", "talk"));
     let writer = |number: u32| QueryWriter::new("default", &format!("q{number}"), number);
     let (mut first, mut second) = (writer(1), writer(2));
     let busy = async |position: Position| matches!(store.durable(position).await, Err(StoreError::ConversationBusy(_)));
     // In one commit, and in two.
-    let kept = open(&*store, &mut first, talk.clone(), true);
-    let lost = open(&*store, &mut second, talk.clone(), true);
+    let kept = open(&*store, &mut first, conversation.clone(), true);
+    let lost = open(&*store, &mut second, conversation.clone(), true);
     assert!(busy(lost).await);
     durable(&*store, kept).await;
-    let lost = open(&*store, &mut writer(3), talk.clone(), true);
+    let lost = open(&*store, &mut writer(3), conversation.clone(), true);
     assert!(busy(lost).await);
     // Another memory has another conversation, and so has another namespace.
     let position = open(&*store, &mut writer(4), other, true);
     durable(&*store, position).await;
-    let position = open(&*store, &mut QueryWriter::new("elsewhere", "q", 5), talk.clone(), true);
+    let position = open(&*store, &mut QueryWriter::new("elsewhere", "q", 5), conversation.clone(), true);
     durable(&*store, position).await;
     // A query that need not be alone is not refused.
     let mut easy = writer(6);
-    let position = open(&*store, &mut easy, talk.clone(), false);
+    let position = open(&*store, &mut easy, conversation.clone(), false);
     durable(&*store, position).await;
-    complete(&*store, &mut first, talk.clone(), "done");
-    let lost = open(&*store, &mut writer(7), talk.clone(), true);
+    complete(&*store, &mut first, conversation.clone(), "done");
+    let lost = open(&*store, &mut writer(7), conversation.clone(), true);
     assert!(busy(lost).await, "the one that need not be alone is still open");
     // Ended and joined in one commit.
     let cancelled = machine::cancel(easy.head(), None, &Actor::local());
     easy.append(&*store, cancelled);
     let mut next = writer(8);
-    let position = open_after(&*store, &mut next, talk.clone(), true, Some(first.uid()));
+    let position = open_after(&*store, &mut next, conversation.clone(), true, Some(first.uid()));
     durable(&*store, position).await;
     // A history that was read before the last query ended is incomplete: in one commit, and in two.
-    complete(&*store, &mut next, talk.clone(), "done, too");
-    let lost = open_after(&*store, &mut writer(10), talk.clone(), true, Some(first.uid()));
+    complete(&*store, &mut next, conversation.clone(), "done, too");
+    let lost = open_after(&*store, &mut writer(10), conversation.clone(), true, Some(first.uid()));
     assert!(busy(lost).await);
-    let lost = open_after(&*store, &mut writer(11), talk.clone(), true, None);
+    let lost = open_after(&*store, &mut writer(11), conversation.clone(), true, None);
     assert!(busy(lost).await);
-    let position = open_after(&*store, &mut writer(12), talk.clone(), true, Some(next.uid()));
+    let position = open_after(&*store, &mut writer(12), conversation.clone(), true, Some(next.uid()));
     durable(&*store, position).await;
     drop(store);
     let store = place.open();
-    let lost = open(&*store, &mut writer(9), talk, true);
+    let lost = open(&*store, &mut writer(9), conversation, true);
     assert!(matches!(store.durable(lost).await, Err(StoreError::ConversationBusy(id)) if id == "talk"));
 }
 
@@ -314,14 +314,14 @@ pub async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Bo
 
 pub async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_conversation(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let talk = key("default", "talk");
+    let conversation = key("default", "talk");
     let (mut lasting, mut brief) = (QueryWriter::new("default", "q1", 1), QueryWriter::new("default", "q2", 2));
     let kept_until = Timestamp(0).after(Duration::from_secs(1_000_000_000_000));
     for (writer, kept_until) in [(&mut lasting, kept_until), (&mut brief, Timestamp(1))] {
-        open(&*store, writer, talk.clone(), false);
+        open(&*store, writer, conversation.clone(), false);
         writer.append(&*store, machine::advance(writer.head()));
         let append = writer.write(writer.reply(Vec::new()));
-        let said = Exchange { kept_until, ..exchange(writer, talk.clone(), "x") };
+        let said = Exchange { kept_until, ..exchange(writer, conversation.clone(), "x") };
         let position = writer.send(&*store, Append { conversation: Some(ConversationPart::Adds(said)), ..append });
         durable(&*store, position).await;
     }

@@ -370,11 +370,11 @@ impl Driver {
         !self.inner.draining.is_cancelled()
     }
 
-    /// Appends what `decide` makes of the model's answer. If that completes the query, `said` is added to its
+    /// Appends what `decide` makes of the model's answer. If that completes the query, `remembered` is added to its
     /// conversation.
     pub(crate) async fn end_turn(
         &mut self,
-        said: Option<Arc<[Message]>>,
+        remembered: Option<Arc<[Message]>>,
         decide: impl FnOnce(&Head, Timestamp) -> Vec<Event>,
     ) -> Result<(), StoreError> {
         let store = &*self.inner.store;
@@ -382,7 +382,7 @@ impl Driver {
         let now = self.inner.clock.now();
         let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
-        locked.append(store, now, QueryChange { events, said }, |_| self.may_advance())?;
+        locked.append(store, now, QueryChange { events, remembered }, |_| self.may_advance())?;
         // A turn that was lost and repeated may ask for other calls, under the same ids.
         let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
         self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));

@@ -67,7 +67,7 @@ struct WholeReply {
     /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
-    said: Option<Vec<Message>>,
+    remembered: Option<Vec<Message>>,
 }
 
 struct Question {
@@ -78,7 +78,7 @@ struct Question {
     /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
-    said: Option<Vec<Message>>,
+    remembered: Option<Vec<Message>>,
     /// Set if the model is the selector of a team.
     selects: Option<Selects>,
 }
@@ -104,7 +104,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, WholeReply { reply, toolset, schema: None, said: None }, query, tree).await;
+            return end(driver, WholeReply { reply, toolset, schema: None, remembered: None }, query, tree).await;
         }
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
@@ -115,7 +115,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
         Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query, tree).await,
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, request, turns, schema, said, selects } = question;
+    let Question { model, request, turns, schema, remembered, selects } = question;
     let spec = Arc::clone(&query.spec);
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
@@ -136,11 +136,11 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
         Ok(reply) => {
             driver.failed_turns = 0;
             let Some(Selects { choices, transcript, toolset: members }) = selects else {
-                return end(driver, WholeReply { reply, toolset, schema, said }, query, tree).await;
+                return end(driver, WholeReply { reply, toolset, schema, remembered }, query, tree).await;
             };
             driver.sent = SentMessages::default();
             match team::chosen(reply, &choices, &transcript, &members) {
-                Ok(reply) => end(driver, WholeReply { reply, toolset: members, schema, said }, query, tree).await,
+                Ok(reply) => end(driver, WholeReply { reply, toolset: members, schema, remembered }, query, tree).await,
                 Err(message) => {
                     let code = failure_code::NO_SUCH_MEMBER;
                     driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ())
@@ -164,15 +164,15 @@ async fn end(
     query: CallingQuery,
     tree: Option<Arc<Head>>,
 ) -> Result<(), StoreError> {
-    let WholeReply { reply, toolset, schema, said } = whole;
+    let WholeReply { reply, toolset, schema, remembered } = whole;
     // Checked for every model, whether or not its client limits the size itself.
     if let Err(error) = reply.check_size() {
         return fail(driver, &error).await;
     }
-    let said = said.map(|mut said| {
+    let remembered = remembered.map(|mut remembered| {
         let (text, provider) = (reply.text.clone(), reply.provider.clone());
-        said.push(Message::Assistant { text, calls: Vec::new(), provider });
-        said.into()
+        remembered.push(Message::Assistant { text, calls: Vec::new(), provider });
+        remembered.into()
     });
     // Before the query is locked: callers that want the lock, and perhaps a worker, would wait for the check.
     let mut reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
@@ -193,7 +193,7 @@ async fn end(
         reply.tree = inner.tree_budget(&head).await?.map(|(tree, _)| tree);
     }
     driver
-        .end_turn(said, |head, now| {
+        .end_turn(remembered, |head, now| {
             let mut reply = reply;
             for call in &mut reply.calls {
                 let clamp = |timeout: &mut Duration, limit: Duration, ceiling: Duration| {
@@ -323,10 +323,10 @@ async fn prepare(
             Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
-    let said = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
+    let remembered = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
     if let Some(response) = terminate::response(transcript, &toolset, &renderer) {
         let reply = ModelReply { text: Some(response), ..ModelReply::default() };
-        let last = WholeReply { reply, schema, said: said(), toolset };
+        let last = WholeReply { reply, schema, remembered: remembered(), toolset };
         return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
     }
     let history = match history(driver, transcript).await? {
@@ -336,7 +336,7 @@ async fn prepare(
     let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model))));
     };
-    let said = said();
+    let remembered = remembered();
     let SentMessages { messages, turns } = transcript.extend_sent(sent, &history.messages, &renderer);
     Ok(Ok(PreparedTurn::Ask(Box::new(Question {
         model,
@@ -355,7 +355,7 @@ async fn prepare(
                 .map(|schema| AnswerFormat { name: format_name(head), schema: Arc::clone(schema) }),
         },
         schema,
-        said,
+        remembered,
         selects: None,
     }))))
 }
@@ -372,7 +372,12 @@ fn prepare_team(
     let spec = &transcript.spec;
     let (choices, messages) = match team::turn(plan, transcript, &toolset, renderer) {
         TeamTurn::Reply(reply) => {
-            return Ok(PreparedTurn::Terminate(Box::new(WholeReply { reply, toolset, schema: None, said: None })));
+            return Ok(PreparedTurn::Terminate(Box::new(WholeReply {
+                reply,
+                toolset,
+                schema: None,
+                remembered: None,
+            })));
         }
         TeamTurn::Failed { code, message } => return Ok(PreparedTurn::TeamFailed { code, message }),
         TeamTurn::Ask { choices, messages } => (choices, messages),
@@ -395,7 +400,7 @@ fn prepare_team(
             answer: None,
         },
         schema: None,
-        said: None,
+        remembered: None,
         selects: Some(Selects { choices, transcript: Arc::clone(transcript), toolset }),
     })))
 }

@@ -27,7 +27,7 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("error-at-list", "refuses to list its tools"),
     ("list-is-a-text", "announces a text in the place of its tools"),
     ("list-is-null", "answers with nothing when it is asked for its tools"),
-    ("endless-pages", "has a next page for ever"),
+    ("endless-pages", "has a next page forever"),
     ("same-page", "has a page that leads to itself"),
     ("too-many-tools", "announces two thousand tools"),
     ("odd-tools", "announces good tools among tools without name, schema or sense"),
@@ -136,8 +136,8 @@ impl McpProcess {
             // An answer to what the server has asked.
             None => self.asked.take().map_or_else(Vec::new, |call| {
                 let refused = message.pointer("/error/message").and_then(Value::as_str).map(str::to_owned);
-                let told = refused.unwrap_or_else(|| message["result"].to_string());
-                vec![text_result(&call, &format!("I was told: {told}"))]
+                let answer = refused.unwrap_or_else(|| message["result"].to_string());
+                vec![text_result(&call, &format!("I was answer: {answer}"))]
             }),
             Some("server/discover") => self.discover(id),
             Some("initialize") => self.initialize(id, message),

@@ -169,16 +169,16 @@ pub(super) fn history(
 ) -> Result<Vec<ConversationTurn>, StoreError> {
     let mut statement = connection.prepare_cached(HISTORY).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), key.memory, key.id]).map_err(unavailable)?;
-    let mut said = Vec::new();
+    let mut turns = Vec::new();
     while let Some(row) = rows.next().map_err(unavailable)? {
         let size = size(row).map_err(unavailable)?;
         if !frame.take(size) {
             break;
         }
-        said.push(read(row, key.clone())?);
+        turns.push(read(row, key.clone())?);
     }
-    said.reverse();
-    Ok(said)
+    turns.reverse();
+    Ok(turns)
 }
 
 fn size(row: &Row<'_>) -> rusqlite::Result<Size> {

@@ -2,7 +2,7 @@
 //!
 //! One writer thread commits in batches: what is appended while one commit waits for the disk is the next commit. The
 //! file is in WAL mode with `synchronous = FULL`, so readers never wait and a commit that was reported is on the disk.
-//! After a failed commit it is not known whether anything was kept; the waiters get an error, and the store goes on
+//! After a failed commit it is not known whether anything was kept; the waiters get an error, and the store continues
 //! with a fresh connection. A second process on the same file is refused.
 
 mod append_queue;

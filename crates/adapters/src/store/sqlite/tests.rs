@@ -202,7 +202,7 @@ async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     assert_eq!(listed.total, 2);
 }
 
-/// After `fault`, writes fail; after `repair`, the same store goes on.
+/// After `fault`, writes fail; after `repair`, the same store continues.
 async fn check_failed_commit(fault: &str, repair: &str) {
     let directory = TestDirectory::new();
     let store = directory.store();

@@ -126,7 +126,7 @@ fn report(reason: &Rejection) {
     }
 }
 
-/// Turns a panic into a rejection, so that the thread goes on. A commit that did not end leaves nothing behind.
+/// Turns a panic into a rejection, so that the thread continues. A commit that did not end leaves nothing behind.
 fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Rejection::Unavailable(Arc::new(WriterCrashed)))
 }

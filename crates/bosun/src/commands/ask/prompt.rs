@@ -1,6 +1,6 @@
 //! Questions to the person at the terminal: whether a call may run, and values that the model does not know.
 //!
-//! Answers are lines of standard input. When it has ended, nothing is answered: the call goes on waiting, and another
+//! Answers are lines of standard input. When it has ended, nothing is answered: the call continues waiting, and another
 //! client can decide. Only `y` and `yes` approve; any other text is a rejection with that reason.
 
 use std::io::{self, BufRead, Write};
@@ -101,9 +101,9 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 fn about(parameter: &Value) -> String {
-    let told = ["prompt", "description"].into_iter().map(|name| text(parameter, name)).find(|told| !told.is_empty());
+    let hint = ["prompt", "description"].into_iter().map(|name| text(parameter, name)).find(|hint| !hint.is_empty());
     let options = parameter.get("enum").map(|options| format!(" {options}")).unwrap_or_default();
-    format!("{}{options}", told.unwrap_or_default())
+    format!("{}{options}", hint.unwrap_or_default())
 }
 
 /// An answer to the question whether a call may run.

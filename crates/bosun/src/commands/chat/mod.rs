@@ -51,7 +51,7 @@ enum Ended {
     Unanswered,
     /// Ctrl-C has cancelled it.
     Cancelled,
-    /// Ctrl-C came twice: the query goes on, and this program does not wait for it.
+    /// Ctrl-C came twice: the query continues, and this program does not wait for it.
     Left,
 }
 

@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
             }
             "tool_finished" => timeline.step(Side::Server, "✓", &format!("{} = {}", text("name"), data["result"])),
             "tool_result_received" => {
-                timeline.step(Side::Disk, "▪", &format!("the result is entry {entry}; the model goes on"))
+                timeline.step(Side::Disk, "▪", &format!("the result is entry {entry}; the model continues"))
             }
             "agent_response" => {
                 timeline.with_emphasis(Side::Server, "✓", Emphasis::Good, &format!("“{}”", text("response")))

@@ -1,8 +1,8 @@
-//! `bosun demo`: the whole story, with a real server that is really killed.
+//! `bosun demo`: what Bosun promises, shown with a real server that is killed.
 //!
-//! The server is a process of its own on a temporary store; its model plays a script. Everything that the timeline
-//! shows was observed from outside: events as they arrived, answers as they were given, files on the disk. A deviation
-//! from the promise ends the demonstration with an error.
+//! The server is a process of its own on a temporary store; its model answers from a script. Everything that the
+//! timeline shows was observed from outside: events as they arrived, answers as they were given, files on the disk. A
+//! deviation from the promise ends the demonstration with an error.
 
 mod client;
 mod server;
@@ -52,7 +52,7 @@ const RESULT: &str = "2108";
 const ANSWER: &str = "25% of 8,432 is 2,108";
 const NEWS_QUESTION: &str = "What is the news about Rust?";
 
-/// See a query pause for a tool, outlive its server, and finish.
+/// See a query pause for a tool, survive its server, and finish.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {
     /// Write the example agents into this directory and stop: something for `bosun serve` to serve
@@ -71,7 +71,7 @@ impl Demo {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         // The server is killed when its handle is dropped, so every way of leaving cleans up.
         tokio::select! {
-            told = run_demo() => told.map(|()| ExitCode::SUCCESS),
+            ended = run_demo() => ended.map(|()| ExitCode::SUCCESS),
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
             _ = terminate.recv() => Ok(ExitCode::from(143)),
         }
@@ -121,7 +121,7 @@ async fn start(timeline: &Timeline, place: &DemoDirectory, store: &str) -> anyho
     Ok(server)
 }
 
-/// Scene 1: the calculator belongs to the client.
+/// Part 1: the calculator belongs to the client.
 async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, server, "demo-outside").await?;
     let call = run.call().await?;
@@ -130,7 +130,7 @@ async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     expect(&run.answer().await?, ANSWER)
 }
 
-/// Scene 2: `web_search` belongs to the client, `current_time` to the server, and the model calls both.
+/// Part 2: `web_search` belongs to the client, `current_time` to the server, and the model calls both.
 async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     timeline.step(Side::Client, "⇢", &format!("asks research-assistant “{NEWS_QUESTION}” and brings web_search"))?;
     let mut run = Run::create(
@@ -163,7 +163,7 @@ async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     expect(&run.answer().await?, &format!("As of {time}: {news}"))
 }
 
-/// Scene 3: the first scene again, with a kill in the middle.
+/// Part 3: the first part again, with a kill in the middle.
 async fn crash(timeline: &Timeline, place: &DemoDirectory, server: Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, &server, "demo-crash").await?;
     let call = run.call().await?;

@@ -62,7 +62,7 @@ impl Timeline {
         }
     }
 
-    /// A new part of the story; `note` names its source.
+    /// The heading of a new part; `note` names its source.
     pub(super) fn scene(&self, title: &str, note: &str) -> io::Result<()> {
         let used = title.chars().count() + note.chars().count() + 8;
         let rule = "─".repeat(WIDTH.saturating_sub(used).max(3));

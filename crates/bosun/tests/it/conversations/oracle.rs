@@ -47,29 +47,29 @@ struct Conversation {
 }
 
 /// Compares the clients' records, the files of the world and the requests to the model.
-pub(super) fn judge(world: &World, told: &[ClientRecord], requests: &[Recorded]) -> (Figures, Vec<String>) {
+pub(super) fn check(world: &World, records: &[ClientRecord], requests: &[Recorded]) -> (Figures, Vec<String>) {
     let mut violations = Vec::new();
     let journals = read_journals(&world.data(), &mut violations);
     let store = Connection::open_with_flags(world.data().join("bosun.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)
         .expect("a store that no process has open");
-    let mut judge = Judge {
+    let mut oracle = Oracle {
         journals: journals.iter().map(|journal| (journal.head.name.as_str(), journal)).collect(),
         conversations: HashMap::new(),
         shown: HashMap::new(),
         figures: Figures::default(),
         violations,
     };
-    judge.read_conversations(&store);
-    judge.look_at_journals(&store);
-    told.iter().for_each(|told| judge.look_at_told(told));
-    requests.iter().for_each(|request| judge.look_at_request(request));
-    judge.look_for_unknown_queries();
+    oracle.read_conversations(&store);
+    oracle.look_at_journals(&store);
+    records.iter().for_each(|record| oracle.look_at_record(record));
+    requests.iter().for_each(|request| oracle.look_at_request(request));
+    oracle.look_for_unknown_queries();
     let log = std::fs::read_to_string(world.log()).unwrap_or_default();
-    judge.violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
-    (judge.figures, judge.violations)
+    oracle.violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
+    (oracle.figures, oracle.violations)
 }
 
-struct Judge<'a> {
+struct Oracle<'a> {
     journals: HashMap<&'a str, &'a Journal>,
     /// By memory and id.
     conversations: HashMap<(String, String), Conversation>,
@@ -79,7 +79,7 @@ struct Judge<'a> {
     violations: Vec<String>,
 }
 
-impl Judge<'_> {
+impl Oracle<'_> {
     fn fault(&mut self, name: &str, what: impl std::fmt::Display) {
         self.violations.push(format!("{name}: {what}"));
     }
@@ -218,18 +218,18 @@ impl Judge<'_> {
     }
 
     /// A query was shown what clients knew when it was created; and their answers about it are true.
-    fn look_at_told(&mut self, told: &ClientRecord) {
-        let name = told.name.as_str();
-        self.violations.extend(told.violations.iter().map(|what| format!("{name}: {what}")));
+    fn look_at_record(&mut self, record: &ClientRecord) {
+        let name = record.name.as_str();
+        self.violations.extend(record.violations.iter().map(|what| format!("{name}: {what}")));
         let Some(journal) = self.journals.get(name).copied() else {
             return self.fault(name, "was acknowledged and is lost");
         };
         let said = own(journal);
         let answer = said.last().and_then(|message| message["content"].as_str());
-        match &told.ended {
-            None => self.fault(name, "its client was never told how it ended"),
-            Some((state, _)) if state != told.meant => {
-                self.fault(name, format!("was to be {} and is {state}: {:?}", told.meant, journal.entries.last()));
+        match &record.ended {
+            None => self.fault(name, "its client was never record how it ended"),
+            Some((state, _)) if state != record.meant => {
+                self.fault(name, format!("was to be {} and is {state}: {:?}", record.meant, journal.entries.last()));
             }
             Some((state, _)) if state != journal.head.status().as_str() => {
                 self.fault(name, format!("was {state} to its client and is {:?}", journal.head.status()));
@@ -239,13 +239,13 @@ impl Judge<'_> {
             }
             Some(_) => {}
         }
-        let shared = CONVERSATIONS[told.shared];
+        let shared = CONVERSATIONS[record.shared];
         let conversation = &self.conversations[&(shared.memory.to_owned(), shared.id.to_owned())];
         let Some((moment, _)) = self.shown.get(name).and_then(|(shown, _)| conversation.moments.get(shown)) else {
             return;
         };
         let unknown =
-            told.known.iter().find(|known| conversation.places.get(*known).is_none_or(|place| place >= moment));
+            record.known.iter().find(|known| conversation.places.get(*known).is_none_or(|place| place >= moment));
         let behind = conversation.places.get(name).filter(|place| shared.alone && *place != moment);
         let faults = [
             unknown.map(|known| format!("was begun after {known} was completed, and was not shown it")),
@@ -263,7 +263,7 @@ impl Judge<'_> {
         let input = messages[asked]["content"].as_str().unwrap_or_default();
         let name = input.split(' ').nth(1).unwrap_or_default().to_owned();
         if messages[0] != json!({"role": "system", "content": "ConversationWorkload."}) {
-            self.fault(&name, format!("its model was told {}", messages[0]));
+            self.fault(&name, format!("its model was record {}", messages[0]));
         }
         let (history, own_part) = (text(&messages[1..asked]), &messages[asked..]);
         let Some(journal) = self.journals.get(name.as_str()).copied() else {

@@ -77,7 +77,7 @@ pub(super) struct ConversationWorkload {
     closing: AtomicBool,
     /// For each conversation, the queries that a client knows to be completed.
     completed: Mutex<Vec<Vec<String>>>,
-    told: Mutex<Vec<ClientRecord>>,
+    records: Mutex<Vec<ClientRecord>>,
 }
 
 impl ConversationWorkload {
@@ -88,7 +88,7 @@ impl ConversationWorkload {
             next: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             completed: Mutex::new(vec![Vec::new(); CONVERSATIONS.len()]),
-            told: Mutex::default(),
+            records: Mutex::default(),
         })
     }
 
@@ -102,7 +102,7 @@ impl ConversationWorkload {
         for client in 0..clients {
             working.spawn(Arc::clone(self).work(client));
         }
-        Clients { talk: Arc::clone(self), working }
+        Clients { workload: Arc::clone(self), working }
     }
 
     async fn work(self: Arc<Self>, client: u64) {
@@ -119,35 +119,35 @@ impl ConversationWorkload {
         let name = format!("t{number}");
         let known = self.completed.lock().expect("the completed ones")[shared].clone();
         let meant = behaviour.end();
-        let told = ClientRecord { name, shared, known, meant, ended: None, violations: Vec::new() };
-        let mut talker = ConversationClient { client: &self.client, behaviour, rng, told };
-        talker.run().await;
-        let told = talker.told;
-        if matches!(&told.ended, Some((state, _)) if state == "completed") {
-            self.completed.lock().expect("the completed ones")[shared].push(told.name.clone());
+        let record = ClientRecord { name, shared, known, meant, ended: None, violations: Vec::new() };
+        let mut asking = ConversationClient { client: &self.client, behaviour, rng, record };
+        asking.run().await;
+        let record = asking.record;
+        if matches!(&record.ended, Some((state, _)) if state == "completed") {
+            self.completed.lock().expect("the completed ones")[shared].push(record.name.clone());
         }
-        self.told.lock().expect("what was told").push(told);
+        self.records.lock().expect("the records").push(record);
     }
 }
 
 /// The clients at work.
 #[derive(Debug)]
 pub(super) struct Clients {
-    talk: Arc<ConversationWorkload>,
+    workload: Arc<ConversationWorkload>,
     working: JoinSet<()>,
 }
 
 impl Clients {
     /// Lets every query that was created end, creates one more in each conversation, and returns the clients' records.
     pub(super) async fn end(mut self) -> Vec<ClientRecord> {
-        self.talk.closing.store(true, Ordering::Relaxed);
+        self.workload.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
             ended.expect("a client");
         }
         for shared in 0..CONVERSATIONS.len() {
-            soon("one more answer", self.talk.ask(shared)).await;
+            soon("one more answer", self.workload.ask(shared)).await;
         }
-        std::mem::take(&mut *self.talk.told.lock().expect("what was told"))
+        std::mem::take(&mut *self.workload.records.lock().expect("the records"))
     }
 }
 
@@ -156,7 +156,7 @@ struct ConversationClient<'a> {
     client: &'a Client,
     behaviour: ConversationBehaviour,
     rng: Rng,
-    told: ClientRecord,
+    record: ClientRecord,
 }
 
 impl ConversationClient<'_> {
@@ -171,7 +171,7 @@ impl ConversationClient<'_> {
                 "waiting" => query = self.deliver(&query).await,
                 state @ ("completed" | "failed" | "cancelled") => {
                     let response = query.body["response"].as_str().map(str::to_owned);
-                    self.told.ended = Some((state.to_owned(), response));
+                    self.record.ended = Some((state.to_owned(), response));
                     return;
                 }
                 other => return self.fault(format!("{} with state `{other}`: {}", query.status, query.body)),
@@ -181,13 +181,13 @@ impl ConversationClient<'_> {
     }
 
     fn fault(&mut self, what: impl Into<String>) {
-        self.told.violations.push(what.into());
+        self.record.violations.push(what.into());
     }
 
     /// The input names the query, so that a request to the model can be attributed, and has a random length, so that
     /// windows in tokens end anywhere.
     fn body(&mut self) -> Value {
-        let shared = CONVERSATIONS[self.told.shared];
+        let shared = CONVERSATIONS[self.record.shared];
         let scenario = match self.behaviour {
             ConversationBehaviour::Said => "said",
             ConversationBehaviour::Inside => "inside",
@@ -196,9 +196,9 @@ impl ConversationClient<'_> {
         };
         let length = usize::try_from(self.rng.within(0..120)).expect("a small number");
         json!({
-            "name": self.told.name,
-            "input": format!("{scenario} {} {}", self.told.name, "x".repeat(length)),
-            "target": {"type": "agent", "name": "talker"},
+            "name": self.record.name,
+            "input": format!("{scenario} {} {}", self.record.name, "x".repeat(length)),
+            "target": {"type": "agent", "name": "asking"},
             "memory": {"name": shared.memory},
             "conversationId": shared.id,
             "conversationPolicy": if shared.alone { "reject" } else { "allow" },
@@ -228,7 +228,7 @@ impl ConversationClient<'_> {
     }
 
     async fn look(&mut self) -> Answer {
-        let answer = self.client.get(&format!("/{}?wait=20s&view=rfc", self.told.name)).await;
+        let answer = self.client.get(&format!("/{}?wait=20s&view=rfc", self.record.name)).await;
         if answer.status != 200 {
             self.fault(format!("was acknowledged and is answered with {}: {}", answer.status, answer.body));
         }
@@ -236,7 +236,7 @@ impl ConversationClient<'_> {
     }
 
     async fn cancel(&mut self) -> Answer {
-        let path = format!("/{}/cancel", self.told.name);
+        let path = format!("/{}/cancel", self.record.name);
         self.client.retry_until_answered(Method::PATCH, &path, Some(&json!({}))).await;
         self.look().await
     }
@@ -247,8 +247,8 @@ impl ConversationClient<'_> {
             self.fault(format!("waits for something else than one call: {}", query.body));
             return self.look().await;
         };
-        let result = json!({"toolCallId": call, "toolResult": format!("{} was found", self.told.name)});
-        let posted = self.client.post(&format!("/{}/tool-result", self.told.name), &result).await;
+        let result = json!({"toolCallId": call, "toolResult": format!("{} was found", self.record.name)});
+        let posted = self.client.post(&format!("/{}/tool-result", self.record.name), &result).await;
         if posted.status != 200 {
             self.fault(format!("a result was answered with {}: {}", posted.status, posted.body));
         }

@@ -1,7 +1,7 @@
 //! A disk whose flushes and writes fail, and whose power is cut, under load.
 //!
 //! The system call fails, in the program that is shipped; `support/disk.c` says how. While the disk fails, writes are
-//! refused, reads are answered, and nothing is lost that was acknowledged; when it is repaired, the server goes on
+//! refused, reads are answered, and nothing is lost that was acknowledged; when it is repaired, the server continues
 //! without a restart. A failed flush must not count as done when a later one succeeds: a power cut after that would
 //! show it.
 
@@ -86,7 +86,7 @@ enum Fault {
 /// What follows the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The disk is repaired, and the same process goes on.
+    /// The disk is repaired, and the same process continues.
     Repaired,
     /// The process dies while the disk fails.
     Killed,

@@ -1,7 +1,7 @@
 //! A disk that is full, under load.
 //!
 //! While it is full, writes are refused, reads are answered, and a process that dies cannot be started again, with a
-//! reason; when there is space again, everything goes on, without a restart unless the server was killed meanwhile.
+//! reason; when there is space again, everything continues, without a restart unless the server was killed meanwhile.
 
 use serde_json::json;
 use tokio::sync::watch;

@@ -92,7 +92,7 @@ fn copy_with_log(killed: &World, other: &World, log: &[u8]) {
     fs::write(other.data().join(LOG), log).expect("a log");
 }
 
-/// Every query that was there goes on from where it was, and no other query is there.
+/// Every query that was there continues from where it was, and no other query is there.
 fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) {
     let mut found: BTreeMap<_, _> = found.iter().map(|journal| (journal.head.uid, journal)).collect();
     for journal in wanted {

@@ -47,7 +47,7 @@ impl Volume {
     /// Leaves space for this many bytes, or a little more.
     pub(crate) fn fill(&self, server: &Server, room: u64) {
         match self {
-            // The server goes on writing meanwhile, and a volume cannot be made smaller than what it holds.
+            // The server continues writing meanwhile, and a volume cannot be made smaller than what it holds.
             Self::Tmpfs(data) => {
                 let filled = (0..1_000).any(|_| try_remount(data, &(used(data) + room).to_string()).is_ok());
                 assert!(filled, "{} grows faster than it can be filled", data.display());

@@ -62,7 +62,7 @@ pub(crate) async fn open(
 ) -> Result<Response, ApiError> {
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let mut response = if snapshot.transcript.end.as_ref().is_some_and(|end| seen >= end.seq) {
-        // The one answer that keeps an `EventSource` from reconnecting for ever.
+        // The one answer that keeps an `EventSource` from reconnecting forever.
         StatusCode::NO_CONTENT.into_response()
     } else {
         let watch = engine.watch(&key, seen).await?;

@@ -173,7 +173,7 @@ const OPERATIONS: &[Operation] = &[
         method: "post",
         path: "/queries/{name}/continue",
         id: "continueQuery",
-        summary: "Let a held query go on",
+        summary: "Resume a held query",
         parameters: declared::<handlers::queries::WaitParams>,
         body: DescribedBody::Optional(|| object_schema(handlers::queries::CONTINUE, &[])),
         answer: DescribedAnswer::Json(schema::<convert::QueryAnswer>),

@@ -18,10 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    namespaces,
-    queries::{WaitParams, answer, mark_replayed},
-};
+use super::queries::{WaitParams, answer, list_page, mark_replayed};
 use crate::{
     AppState,
     ark::{
@@ -89,8 +86,7 @@ pub(crate) async fn list_approvals(
     Params { given: paging, warnings }: Params<Paging<QueryToken>>,
 ) -> Result<Response, ApiError> {
     let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: None, approvals: true };
-    namespaces::require(&app, &caller, &namespace).await?;
-    let listed = app.engine.list(&namespace, &page).await?;
+    let listed = list_page(&app, &caller, &namespace, &page).await?;
     Ok(with_warnings(Json(convert::open_approvals(&listed)), &warnings))
 }
 

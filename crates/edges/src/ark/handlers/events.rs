@@ -56,7 +56,7 @@ pub(crate) struct QueryEvent {
     flat: FlatEvent,
 }
 
-/// The same in the words of ARK's API.
+/// The same in the format of ARK's API.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct FlatEvent {
     source_component: &'static str,

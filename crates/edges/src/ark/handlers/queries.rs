@@ -8,7 +8,10 @@ use axum::{
     response::Response,
 };
 use bosun_core::ceiling::REASON_BYTES;
-use bosun_engine::{Snapshot, Submitted, store::QueryPage};
+use bosun_engine::{
+    Snapshot, Submitted,
+    store::{ListedQueries, QueryPage},
+};
 use bosun_reading::{Field, FieldTable};
 use serde_json::{Value, json};
 
@@ -62,9 +65,19 @@ pub(crate) async fn list_queries(
     Params { given: (paging, filter), warnings }: Params<QueryListParams>,
 ) -> Result<Response, ApiError> {
     let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, approvals: false };
-    namespaces::require(&app, &caller, &namespace).await?;
-    let listed = app.engine.list(&namespace, &page).await?;
+    let listed = list_page(&app, &caller, &namespace, &page).await?;
     Ok(with_warnings(Json(convert::list(&listed)), &warnings))
+}
+
+/// A page of the queries of a namespace, which must exist.
+pub(super) async fn list_page(
+    app: &AppState,
+    caller: &Caller,
+    namespace: &RequestNamespace,
+    page: &QueryPage,
+) -> Result<ListedQueries, ApiError> {
+    namespaces::require(app, caller, namespace).await?;
+    Ok(app.engine.list(namespace, page).await?)
 }
 
 /// `POST …/queries`

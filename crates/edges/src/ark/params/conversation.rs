@@ -50,7 +50,7 @@ pub(crate) struct MessageFilter {
 impl ParamGroup for MessageFilter {
     const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
         names: &["query"],
-        description: "Only what this query has said, by name or uid",
+        description: "Only the messages of this query, by name or uid",
         schema: || json!({"type": "string", "minLength": 1}),
         read: |this, value, _| {
             let query: QueryName = value.parse().map_err(|_| "the name of a query")?;

@@ -74,8 +74,8 @@ pub(super) fn create(
     let spec = read_spec(kind, fields);
     let warnings = report.conclude()?;
     let key = ResourceKey::new(kind, namespace.clone(), name);
-    let said = Amendment { labels: head.labels, annotations: head.annotations, spec };
-    Ok(BodyRead { value: Manifest { key, description: whole(said) }, warnings })
+    let amendment = Amendment { labels: head.labels, annotations: head.annotations, spec };
+    Ok(BodyRead { value: Manifest { key, description: whole(amendment) }, warnings })
 }
 
 /// What replaces a resource.
@@ -85,11 +85,11 @@ pub(super) fn replace(key: ResourceKey, warnings: Vec<String>, body: Value) -> R
 }
 
 /// A description that keeps nothing of an earlier one, so that there is nothing to be removed.
-fn whole(said: Amendment) -> ManifestBody {
+fn whole(amendment: Amendment) -> ManifestBody {
     ManifestBody {
-        labels: said.labels.unwrap_or_default(),
-        annotations: said.annotations.unwrap_or_default(),
-        spec: said.spec.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        labels: amendment.labels.unwrap_or_default(),
+        annotations: amendment.annotations.unwrap_or_default(),
+        spec: amendment.spec.into_iter().filter(|(_, value)| !value.is_null()).collect(),
     }
 }
 

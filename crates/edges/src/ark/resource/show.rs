@@ -1,4 +1,4 @@
-//! Resources in the words of their readers.
+//! Resources in the formats of their readers.
 //!
 //! Nothing is decided here: what a manifest says and whether its resource is available come from the
 //! registry. Secrets in a manifest are hidden.

@@ -1,6 +1,6 @@
 //! `POST …/tool-result`: the RFC's body, one result or a batch, and the answer for each.
 //!
-//! How a result is read and judged is the same on every edge: [`results`].
+//! Reading a result and its verdict are the same on every edge: [`results`].
 
 use std::{sync::Arc, time::Duration};
 

@@ -178,7 +178,7 @@ fn check_exchanges(inspection: &mut StoreInspection, snapshot: &Transaction<'_>)
          EXISTS (SELECT 1 FROM conversations WHERE conversations.id = conversation) FROM exchanges";
     inspection.each_row(snapshot, "exchanges", sql, |row| {
         let body: String = get(row, 3)?;
-        let said = match History::from_document(&body) {
+        let fault = match History::from_document(&body) {
             Err(error) => Some(format!("its messages cannot be read: {error}")),
             Ok(history) if history.messages.len() as u64 != get::<u64>(row, 2)? => {
                 Some("its count of messages is wrong".to_owned())
@@ -187,7 +187,7 @@ fn check_exchanges(inspection: &mut StoreInspection, snapshot: &Transaction<'_>)
         };
         Ok(is_name::<QueryName>(&get::<String>(row, 0)?, "name of a query")
             .or((get::<i64>(row, 1)? != 16).then(|| "the id of its query has the wrong size".to_owned()))
-            .or(said)
+            .or(fault)
             .or((!get::<bool>(row, 4)?).then(|| "its conversation is missing".to_owned())))
     })
 }
