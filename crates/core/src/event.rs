@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     Actor, CallId, ContentHash, Outcome, Timestamp,
     content::{Content, Large},
-    query::{AskedLimits, Spec, Usage},
+    query::{AskedLimits, ExpiryPolicy, Spec, Usage},
 };
 
 /// The sequence number of an event in its query's journal; the first is 1.
@@ -103,6 +103,9 @@ pub enum Event {
         /// The caller that delivered it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
+        /// How long the tool ran, in milliseconds, if the client has measured it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
     },
     /// A person approved a call: it may run once, with the arguments of this hash.
     CallApproved {
@@ -241,6 +244,10 @@ pub struct AskedCall {
     /// Why the tool should not be used any more, if it is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
+    /// What becomes of the query if the client runs the call and delivers no result in time; the query's own policy
+    /// where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expired: Option<ExpiryPolicy>,
     pub route: CallRoute,
 }
 
@@ -340,7 +347,7 @@ impl Event {
         match self {
             Self::CallApproved { .. } | Self::CallRejected { .. } => 7,
             Self::CallClaimed { .. } | Self::CallExtended { .. } | Self::CallReleased { .. } => 7,
-            Self::CallAsked(asked) if asked.route.is_beyond_version_6() => 7,
+            Self::CallAsked(asked) if asked.on_expired.is_some() || asked.route.is_beyond_version_6() => 7,
             Self::Created { spec, .. } if !spec.on_expired.is_tell() => 7,
             Self::CallPending { .. } | Self::CallDue { .. } => 6,
             Self::CallFinished { outcome, .. } | Self::CallResolved { outcome, .. } if outcome.has_blocks() => 6,
@@ -410,7 +417,7 @@ mod tests {
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
-        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local() }
+        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local(), took_ms: None }
     }
 
     #[test]
@@ -438,6 +445,7 @@ mod tests {
             written: None,
             dropped: Vec::new(),
             deprecated: None,
+            on_expired: None,
             route: CallRoute::Cached { outcome, outside: true },
         };
         let event = Event::CallAsked(Arc::new(asked));

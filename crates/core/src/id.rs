@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    ContentHash,
+    ContentHash, Timestamp,
     spelled::{self, spelled},
 };
 
@@ -142,6 +142,12 @@ impl QueryUid {
     #[must_use]
     pub fn new(millis: u64, random: [u8; 10]) -> Self {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+
+    /// The smallest one of this time or later: what was created before is smaller.
+    #[must_use]
+    pub fn first_at(time: Timestamp) -> Self {
+        Self::new(u64::try_from(time.0).unwrap_or(0), [0; 10])
     }
 
     #[must_use]

@@ -12,6 +12,7 @@ mod agent;
 mod agent_tool;
 mod config_map;
 mod document;
+mod evaluator;
 mod files;
 mod http_tool;
 mod library;
@@ -169,6 +170,8 @@ struct ManifestDrafts {
     mcp_servers: Vec<LocatedManifest<McpServerDraft>>,
     /// Teams, of which only the references are kept.
     referrers: Vec<LocatedManifest<Referrer>>,
+    /// Evaluators, likewise.
+    evaluators: Vec<LocatedManifest<Referrer>>,
     resources: Vec<LocatedManifest<Resource>>,
     collection: Vec<CollectedTool>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
@@ -194,6 +197,7 @@ impl ManifestDrafts {
                 Document::Tool => self.tools.extend(tool::read(&metadata, fields, builtins)),
                 Document::Memory => self.memories.extend(memory::read(&metadata, fields)),
                 Document::Team => self.referrers.extend(team::read(&metadata, fields)),
+                Document::Evaluator => self.evaluators.extend(evaluator::read(&metadata, fields)),
                 Document::McpServer => self.mcp_servers.extend(mcp_server::read(&metadata, fields)),
                 Document::ConfigMap => self.config_maps.push(config_map::read(&metadata, fields)),
                 // No document is of this kind.
@@ -229,6 +233,7 @@ impl ManifestDrafts {
             config_maps,
             mcp_servers,
             referrers,
+            evaluators,
             resources,
             collection,
             faulty,
@@ -247,6 +252,7 @@ impl ManifestDrafts {
             &mut faults,
         );
         let mut referrers = unique(referrers, Document::Team, |draft| (&draft.namespace, &draft.name), &mut faults);
+        referrers.extend(unique(evaluators, Document::Evaluator, |draft| (&draft.namespace, &draft.name), &mut faults));
         referrers.extend(mcp_servers.iter().map(|draft| draft.map(McpServerDraft::referrer)));
         let config_maps = config_maps.into_iter().map(|located| located.value);
         let config_maps: BTreeMap<_, _> =

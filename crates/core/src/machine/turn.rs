@@ -7,7 +7,7 @@ use crate::{
     CallId, Head, Outcome, Timestamp,
     event::{AskedCall, CallRoute, ClaimPolicy, Entry, Event},
     head::Phase,
-    query::Usage,
+    query::{ExpiryPolicy, Usage},
 };
 
 /// A complete answer of the model: its stream ended cleanly and each call was validated.
@@ -46,6 +46,8 @@ pub struct AskedByModel {
     pub written: Option<String>,
     pub dropped: Vec<String>,
     pub deprecated: Option<String>,
+    /// The tool's own policy for a call that the client does not answer in time.
+    pub on_expired: Option<ExpiryPolicy>,
     pub way: CallWay,
 }
 
@@ -176,6 +178,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
             written: asked.written,
             dropped: asked.dropped,
             deprecated: asked.deprecated,
+            on_expired: asked.on_expired.filter(|_| matches!(route, CallRoute::Outside { .. })),
             route,
         })));
     }

@@ -309,7 +309,7 @@ impl AgentRequest {
     async fn latest(&self, params: &ListParams) -> Result<Vec<((i64, QueryUid), Task)>, A2aError> {
         let shown = Shown { artifacts: params.include_artifacts, ..Shown::all(params.history_length) };
         let mut found = Vec::new();
-        let (mut page, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
+        let (mut page, mut looked_at) = (QueryPage { limit: 500, ..QueryPage::default() }, 0);
         loop {
             let listed = self.engine().list(&self.namespace, &page).await?;
             looked_at += listed.queries.len().max(1);

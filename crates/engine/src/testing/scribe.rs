@@ -157,6 +157,7 @@ impl Scribe {
                 written: None,
                 dropped: Vec::new(),
                 deprecated: None,
+                on_expired: None,
                 way,
             })
             .collect();
@@ -170,7 +171,7 @@ impl Scribe {
         let waiting: Vec<_> = self.head().outside_calls().map(|(call, _)| call.id).collect();
         let deliveries = waiting
             .into_iter()
-            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone() })
+            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone(), took: None })
             .collect();
         machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }
