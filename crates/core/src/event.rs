@@ -130,7 +130,7 @@ pub enum Event {
     /// A worker has claimed an outside call. Durable before the call is handed out.
     CallClaimed {
         call: CallId,
-        /// Names the lease: the worker shows it with the result.
+        /// Names the lease: the worker sends it with the result.
         lease: Arc<str>,
         until: Timestamp,
         /// The caller that claimed it.
@@ -286,7 +286,7 @@ pub enum CallRoute {
     },
 }
 
-/// What becomes of a claimed call whose worker is lost.
+/// What happens to a claimed call whose worker is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimPolicy {
     /// Whether another worker may run it again.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     ContentHash, Timestamp,
-    spelled::{self, spelled},
+    id_serde::{self, serde_as_string},
 };
 
 /// Why a name or an id is invalid.
@@ -73,7 +73,7 @@ macro_rules! text_name {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                spelled::read(deserializer)
+                id_serde::deserialize(deserializer)
             }
         }
 
@@ -214,7 +214,7 @@ impl CallId {
         Self(digits)
     }
 
-    fn spell<'a>(&self, text: &'a mut [u8; CALL_LENGTH]) -> &'a str {
+    fn encode<'a>(&self, text: &'a mut [u8; CALL_LENGTH]) -> &'a str {
         let (prefix, digits) = text.split_at_mut(CALL_PREFIX.len());
         prefix.copy_from_slice(CALL_PREFIX.as_bytes());
         digits.copy_from_slice(&self.0);
@@ -223,11 +223,11 @@ impl CallId {
     }
 }
 
-spelled!(CallId, CALL_LENGTH);
+serde_as_string!(CallId, CALL_LENGTH);
 
 impl fmt::Display for CallId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.spell(&mut [0; CALL_LENGTH]))
+        formatter.write_str(self.encode(&mut [0; CALL_LENGTH]))
     }
 }
 

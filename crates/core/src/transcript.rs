@@ -14,7 +14,7 @@ use crate::{
     json,
     machine::{outcome_code, rejected},
     query::{Spec, Usage},
-    showing::{ImageBudget, Showing},
+    result_rendering::{ImageBudget, ResultRenderer},
 };
 
 /// Everything that was said in a query so far.
@@ -141,7 +141,7 @@ pub enum Message {
 /// The messages that a model has been sent for a query. Each turn is rendered once: a long query would otherwise spend
 /// its time on rendering everything, with all results, again on every turn.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct SentMessages {
     pub messages: Vec<Message>,
     /// The turns that are in them.
     pub turns: Vec<Arc<Turn>>,
@@ -312,50 +312,51 @@ impl Transcript {
 
     /// The conversation as the model reads it: its prompt, the history before the query, and the query.
     #[must_use]
-    pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
-        self.tell(Told::default(), history, showing).messages
+    pub fn messages(&self, history: &[Message], renderer: &ResultRenderer) -> Vec<Message> {
+        self.extend_sent(SentMessages::default(), history, renderer).messages
     }
 
     /// The same, for a model that has been sent some of it already: only new turns are added.
     #[must_use]
-    pub fn tell(&self, told: Told, history: &[Message], showing: &Showing) -> Told {
-        let new = self.untold(&told);
-        let Told { mut messages, mut turns } = if self.begins_with(&told) { told } else { self.opening(history) };
-        add_turns(&mut messages, new.iter(), showing);
+    pub fn extend_sent(&self, sent: SentMessages, history: &[Message], renderer: &ResultRenderer) -> SentMessages {
+        let new = self.unsent_turns(&sent);
+        let SentMessages { mut messages, mut turns } =
+            if self.begins_with(&sent) { sent } else { self.opening(history) };
+        add_turns(&mut messages, new.iter(), renderer);
         turns.extend_from_slice(new);
         drop_older_images(&mut messages);
-        Told { messages, turns }
+        SentMessages { messages, turns }
     }
 
-    /// The turns that [`Transcript::tell`] would add.
+    /// The turns that [`Transcript::extend_sent`] would add.
     #[must_use]
-    pub fn untold(&self, told: &Told) -> &[Arc<Turn>] {
-        let known = if self.begins_with(told) { told.turns.len() } else { 0 };
+    pub fn unsent_turns(&self, sent: &SentMessages) -> &[Arc<Turn>] {
+        let known = if self.begins_with(sent) { sent.turns.len() } else { 0 };
         self.turns.get(known..).unwrap_or_default()
     }
 
-    /// Whether `told` is still a prefix. After a failed write a turn may have taken another course, and then it is
+    /// Whether `sent` is still a prefix. After a failed write a turn may have taken another course, and then it is
     /// another turn: a shared turn is never changed in place.
-    fn begins_with(&self, told: &Told) -> bool {
-        let same = told.turns.iter().zip(&self.turns).filter(|(told, turn)| Arc::ptr_eq(told, turn)).count();
-        same == told.turns.len() && !told.messages.is_empty()
+    fn begins_with(&self, sent: &SentMessages) -> bool {
+        let same = sent.turns.iter().zip(&self.turns).filter(|(sent, turn)| Arc::ptr_eq(sent, turn)).count();
+        same == sent.turns.len() && !sent.messages.is_empty()
     }
 
-    fn opening(&self, history: &[Message]) -> Told {
+    fn opening(&self, history: &[Message]) -> SentMessages {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
         messages.extend_from_slice(history);
         self.add_input(&mut messages);
-        Told { messages, turns: Vec::new() }
+        SentMessages { messages, turns: Vec::new() }
     }
 
     /// What later queries of the same conversation see of this one: the input and everything that led to the answer.
     /// Instructions were for this query alone, and rejected answers are left out. Images are only mentioned.
     #[must_use]
-    pub fn remembered(&self, showing: &Showing) -> Vec<Message> {
+    pub fn remembered(&self, renderer: &ResultRenderer) -> Vec<Message> {
         let mut messages = Vec::new();
         self.add_input(&mut messages);
         messages.retain(|message| !matches!(message, Message::System(_)));
-        add_turns(&mut messages, self.turns.iter().filter(|turn| turn.rejected.is_none()), showing);
+        add_turns(&mut messages, self.turns.iter().filter(|turn| turn.rejected.is_none()), renderer);
         all_images(&mut messages).for_each(|images| *images = Images::default());
         messages
     }
@@ -370,7 +371,7 @@ impl Transcript {
 }
 
 /// Results are in the order in which the model made the calls.
-fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Arc<Turn>>, showing: &Showing) {
+fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Arc<Turn>>, renderer: &ResultRenderer) {
     for turn in turns {
         let calls = turn.calls.iter().map(|call| MessageCall {
             provider_id: call.asked.provider_id.clone(),
@@ -385,7 +386,7 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
         messages.extend(turn.rejected.clone().map(Message::User));
         for call in &turn.calls {
             let Some(recorded) = &call.result else { continue };
-            let mut content = showing.show(call.asked.call, &recorded.outcome);
+            let mut content = renderer.render(call.asked.call, &recorded.outcome);
             content.extend(edited_note(call));
             if call.loop_noticed {
                 content.push_str(
@@ -397,7 +398,7 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
                 provider_id: call.asked.provider_id.clone(),
                 alias: call.asked.alias.clone(),
                 content,
-                images: showing.images(&recorded.outcome),
+                images: renderer.images(&recorded.outcome),
                 is_error: !recorded.outcome.is_success(),
             });
         }

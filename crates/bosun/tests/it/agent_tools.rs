@@ -1,4 +1,4 @@
-//! What an agent makes of its tools: builtin ones that end a query, parameters of its own, and filtered results.
+//! How an agent configures its tools: builtin ones that end a query, parameters of its own, and filtered results.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::{
     program::Server,
-    recovery::{die_at, runs},
+    recovery::{crash_at, runs},
     scripted::MODEL,
     support::{client::Client, server::World},
 };
@@ -59,7 +59,7 @@ scenes:
 }
 
 #[tokio::test]
-async fn terminate_without_a_response_is_refused_and_the_model_goes_on() {
+async fn terminate_without_a_response_is_refused_and_the_model_continues() {
     let script = r#"
 scenes:
   - when: go
@@ -181,7 +181,7 @@ async fn filters_are_applied_to_a_result_in_order() {
 
 /// The filter is foreign code: it may neither keep a thread nor take the server's memory.
 #[tokio::test]
-async fn a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model() {
+async fn a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model() {
     for (filter, expect) in [
         ("last(repeat(1))", "5 s"),
         ("[range(1000000000)] | length", "5 s"),
@@ -245,7 +245,7 @@ const AROUND_A_CALL: &[&str] = &[
     "store.committed:2",
 ];
 
-/// A world with an agent `tester` beside its own.
+/// A world with an agent `tester` in addition to its own.
 fn world_with(tools: &str, others: &str, script: &str) -> World {
     let (world, files) = (World::new(), agent(tools, others, script));
     let agents = std::fs::read_to_string(files.path().join("agents.yaml")).unwrap();
@@ -260,7 +260,7 @@ fn world_with(tools: &str, others: &str, script: &str) -> World {
 
 /// The query `q` after a crash at `fault` and a restart; one that was not accepted is asked for again.
 async fn after_crash(world: &World, fault: &str, body: &Value) -> Value {
-    die_at(world, fault, body).await;
+    crash_at(world, fault, body).await;
     let server = world.start().await;
     let client = Client::of(&server.base);
     let found = client.ask(&Method::GET, "/q?wait=20s&view=rfc", None).await.expect("an answer").body;

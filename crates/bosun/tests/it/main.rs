@@ -9,12 +9,12 @@
 
 mod a2a;
 mod access;
-mod acts;
 mod agent_tools;
 mod approvals;
 mod architecture;
 mod attack;
 mod audit;
+mod audit_coverage;
 mod canaries;
 mod chaos;
 mod chat;

@@ -1,8 +1,9 @@
 //! Waiting: what a query needs from outside the server, and until when.
 //!
 //! There is one mechanism for all of it. An open call waits for its client, for a person or for its runner, and a held
-//! query waits for its client without a call. Each wait has a deadline, so no query waits for ever, and
-//! [`Head::waits`](super::Head::waits) lists all of them: status, deadline and the next step are derived from that list.
+//! query waits for its client without a call. Each wait has a deadline, so no query waits forever, and
+//! [`Head::waits`](super::Head::waits) lists all of them: status, deadline and the next step are derived from that
+//! list.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,8 @@
 //! Invariants of the machine under any sequence of events.
 //!
 //! A random script of replies, starts, finishes, results and decisions (early, late, duplicated, out of order), polls,
-//! deadlines, cancels, holds, steps of the wall clock and crashes is played against the machine, with calls that wait
-//! for each kind of thing. A crash discards everything that is not in
-//! the journal; the head is folded from it again.
+//! deadlines, cancels, holds, steps of the wall clock and crashes is run against the machine, with calls that wait in
+//! each of the possible ways. A crash discards everything that is not in the journal; the head is folded from it again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,10 +14,10 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    AskedByModel, CallDecision, CallStanding, CallWay, Decision, DecisionVerdict, Delivery, DeliveryTarget,
+    AskedByModel, CallDecision, CallDisposition, Decision, DecisionVerdict, Delivery, DeliveryState, DeliveryTarget,
     DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change, claim, clock_stepped,
-    decide, deliver, end_turn, expire, failure_code, finish_call, interrupt, leave_pending, next, outcome_code,
-    recover, resume, standing, start_call,
+    decide, deliver, delivery_state, end_turn, expire, failure_code, finish_call, interrupt, leave_pending, next,
+    outcome_code, recover, resume, start_call,
     tests::{created, spec},
 };
 use crate::{
@@ -27,8 +26,8 @@ use crate::{
     event::{CallRoute, Changed},
     head::{CallState, WaitingOn},
     query::AskedLimits,
-    showing::Showing,
-    transcript::{Message, Told},
+    result_rendering::ResultRenderer,
+    transcript::{Message, SentMessages},
 };
 
 const MAX_CALLS: u32 = 6;
@@ -178,7 +177,7 @@ impl MachineWorld {
         }
         let ended = self.head.status().is_final();
         let moves = events.iter().any(|event| !matches!(event, Event::Changed(_)));
-        assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
+        assert!(!moves || !ended, "a query that has ended never continues: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();
@@ -369,7 +368,7 @@ impl MachineWorld {
 
     fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
-        let foretold = standing(&self.head, self.now, call.id);
+        let predicted = delivery_state(&self.head, self.now, call.id);
         let target = if by_name { DeliveryTarget::Tool(call.tool.to_string()) } else { DeliveryTarget::Call(call.id) };
         let before = self.head.clone();
         let delivered = deliver(
@@ -394,16 +393,16 @@ impl MachineWorld {
         }
         if !by_name {
             let met = match delivered.verdicts[0] {
-                DeliveryVerdict::Accepted(_) => CallStanding::Open,
-                DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => CallStanding::Resolved,
-                DeliveryVerdict::Expired(_) => CallStanding::Expired,
-                DeliveryVerdict::Cancelled(_) => CallStanding::Cancelled,
+                DeliveryVerdict::Accepted(_) => DeliveryState::Open,
+                DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => DeliveryState::Resolved,
+                DeliveryVerdict::Expired(_) => DeliveryState::Expired,
+                DeliveryVerdict::Cancelled(_) => DeliveryState::Cancelled,
                 DeliveryVerdict::Unknown
                 | DeliveryVerdict::Ambiguous
                 | DeliveryVerdict::NotWaiting
-                | DeliveryVerdict::LeaseLost(_) => CallStanding::Unknown,
+                | DeliveryVerdict::LeaseLost(_) => DeliveryState::Unknown,
             };
-            assert_eq!(foretold, met, "`standing` predicts the verdict");
+            assert_eq!(predicted, met, "`delivery_state` predicts the verdict");
         }
         self.append(delivered.events);
     }
@@ -456,9 +455,9 @@ impl MachineWorld {
         let ended_as_loop = self.journal.iter().any(|entry| is_loop(&entry.event));
         assert_eq!(most == REPEATS_NOTICED + 1, ended_as_loop, "a loop spans turns");
         assert!(most <= REPEATS_NOTICED + 1);
-        let told = self.journal.iter().filter(|entry| matches!(entry.event, Event::LoopNoticed { .. })).count();
+        let noticed = self.journal.iter().filter(|entry| matches!(entry.event, Event::LoopNoticed { .. })).count();
         let worth = repeats.values().filter(|turns| turns.len() >= REPEATS_NOTICED).count();
-        assert_eq!(told, worth, "the model is warned of each once");
+        assert_eq!(noticed, worth, "the model is warned of each once");
         assert!(self.head.recoveries <= self.crashes, "only crashes count");
         let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
         assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
@@ -494,15 +493,19 @@ impl MachineWorld {
             return;
         }
         let mut transcript = Transcript::new(&self.journal[0]).unwrap();
-        let mut told = Told::default();
+        let mut sent = SentMessages::default();
         for entry in &self.journal[1..] {
             transcript.apply(entry);
             if matches!(entry.event, Event::TurnStarted { .. }) {
-                told = transcript.tell(told, &[], &Showing::default());
+                sent = transcript.extend_sent(sent, &[], &ResultRenderer::default());
             }
         }
-        let messages = transcript.messages(&[], &Showing::default());
-        assert_eq!(transcript.tell(told, &[], &Showing::default()).messages, messages, "rendered turn by turn");
+        let messages = transcript.messages(&[], &ResultRenderer::default());
+        assert_eq!(
+            transcript.extend_sent(sent, &[], &ResultRenderer::default()).messages,
+            messages,
+            "rendered turn by turn"
+        );
         let mut open: Vec<Arc<str>> = Vec::new();
         for message in messages {
             match message {
@@ -538,13 +541,15 @@ impl MachineWorld {
 
 fn asked(index: usize, kind: CallKind) -> AskedByModel {
     let way = match kind {
-        CallKind::Outside => CallWay::Outside { timeout: Duration::from_secs(60) },
-        CallKind::Inside { repeatable } => CallWay::Inside { repeatable },
-        CallKind::Approval { repeatable } => CallWay::Approval { repeatable, timeout: Duration::from_secs(90) },
-        CallKind::Parameters => CallWay::Parameters { timeout: Duration::from_secs(90) },
-        CallKind::Refused => CallWay::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None },
-        CallKind::Worker { repeatable } => CallWay::Worker { timeout: Duration::from_secs(60), repeatable },
-        CallKind::Cached { outside } => CallWay::Cached { outcome: Arc::new(Outcome::success(0)), outside },
+        CallKind::Outside => CallDisposition::Outside { timeout: Duration::from_secs(60) },
+        CallKind::Inside { repeatable } => CallDisposition::Inside { repeatable },
+        CallKind::Approval { repeatable } => CallDisposition::Approval { repeatable, timeout: Duration::from_secs(90) },
+        CallKind::Parameters => CallDisposition::Parameters { timeout: Duration::from_secs(90) },
+        CallKind::Refused => {
+            CallDisposition::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None }
+        }
+        CallKind::Worker { repeatable } => CallDisposition::Worker { timeout: Duration::from_secs(60), repeatable },
+        CallKind::Cached { outside } => CallDisposition::Cached { outcome: Arc::new(Outcome::success(0)), outside },
     };
     let tool: Arc<str> = ["a", "b"][index % 2].into();
     AskedByModel {
@@ -596,11 +601,12 @@ fn answered(texts: &[&str]) -> Transcript {
 
 #[test]
 fn a_diverged_turn_is_rendered_again() {
-    let tell = |transcript: &Transcript, told| transcript.tell(told, &[], &Showing::default()).messages;
-    let told = |transcript: &Transcript| transcript.tell(Told::default(), &[], &Showing::default());
+    let extend = |transcript: &Transcript, sent| transcript.extend_sent(sent, &[], &ResultRenderer::default()).messages;
+    let render =
+        |transcript: &Transcript| transcript.extend_sent(SentMessages::default(), &[], &ResultRenderer::default());
     let (lost, shorter, longer) = (answered(&["lost"]), answered(&["one"]), answered(&["one", "two"]));
-    assert_eq!(told(&longer).messages.len(), 3);
+    assert_eq!(render(&longer).messages.len(), 3);
     // As after a failed write, when the query was loaded again and may have been driven on.
-    assert_eq!(tell(&shorter, told(&longer)), told(&shorter).messages);
-    assert_eq!(tell(&longer, told(&lost)), told(&longer).messages);
+    assert_eq!(extend(&shorter, render(&longer)), render(&shorter).messages);
+    assert_eq!(extend(&longer, render(&lost)), render(&longer).messages);
 }

@@ -48,12 +48,12 @@ pub struct AskedByModel {
     pub deprecated: Option<String>,
     /// The tool's own policy for a call that the client does not answer in time.
     pub on_expired: Option<ExpiryPolicy>,
-    pub way: CallWay,
+    pub way: CallDisposition,
 }
 
 /// The result of validating a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CallWay {
+pub enum CallDisposition {
     Inside {
         repeatable: bool,
     },
@@ -156,17 +156,19 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
             }
         } else {
             match asked.way {
-                CallWay::Inside { repeatable } => CallRoute::Inside { repeatable },
-                CallWay::Outside { timeout } => CallRoute::Outside { deadline: now.after(timeout), claim: None },
-                CallWay::Worker { timeout, repeatable } => {
+                CallDisposition::Inside { repeatable } => CallRoute::Inside { repeatable },
+                CallDisposition::Outside { timeout } => {
+                    CallRoute::Outside { deadline: now.after(timeout), claim: None }
+                }
+                CallDisposition::Worker { timeout, repeatable } => {
                     CallRoute::Outside { deadline: now.after(timeout), claim: Some(ClaimPolicy { repeatable }) }
                 }
-                CallWay::Approval { repeatable, timeout } => {
+                CallDisposition::Approval { repeatable, timeout } => {
                     CallRoute::Approval { repeatable, deadline: now.after(timeout) }
                 }
-                CallWay::Parameters { timeout } => CallRoute::Parameters { deadline: now.after(timeout) },
-                CallWay::Refused { code, message, details } => CallRoute::Refused { code, message, details },
-                CallWay::Cached { outcome, outside } => CallRoute::Cached { outcome, outside },
+                CallDisposition::Parameters { timeout } => CallRoute::Parameters { deadline: now.after(timeout) },
+                CallDisposition::Refused { code, message, details } => CallRoute::Refused { code, message, details },
+                CallDisposition::Cached { outcome, outside } => CallRoute::Cached { outcome, outside },
             }
         };
         events.push(Event::CallAsked(Arc::new(AskedCall {

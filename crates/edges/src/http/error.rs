@@ -192,7 +192,7 @@ impl ApiError {
         Self { code, message: message.into(), details: faults, omitted: 0, detail, cause: None }
     }
 
-    /// Shows what was sent beside what is wrong with it. It is parsed a second time, since the reader has
+    /// Shows what was sent next to what is wrong with it. It is parsed a second time, since the reader has
     /// consumed the first.
     pub(crate) fn about(mut self, sent: &[u8]) -> Self {
         if let ErrorDetail::Faults(echo) = &mut self.detail {

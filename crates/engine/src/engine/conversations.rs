@@ -18,7 +18,7 @@ use crate::{
     registry::MemoryWindow,
     store::{
         Removal, StoredDocument,
-        conversations::{Conversation, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations},
+        conversations::{Conversation, ConversationTurn, Frame, Joining, Listing, Size, WantedConversations},
     },
 };
 
@@ -113,14 +113,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn said(
+    pub async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, EngineError> {
-        Ok(self.store().said(namespace, wanted, after, limit).await?)
+    ) -> Result<Listing<ConversationTurn>, EngineError> {
+        Ok(self.store().conversation_turns(namespace, wanted, after, limit).await?)
     }
 
     /// Deletes conversations, or the messages of one query in them, and returns how many were deleted. Open queries are

@@ -77,10 +77,10 @@ impl Engine {
                 inner.store.record(&head.namespace, refused)?;
             }
             let changed = !events.is_empty();
-            let position = inner.move_on(&live, &mut locked, now, events, "decide.appended")?;
+            let position = inner.append_and_drive(&live, &mut locked, now, events, "decide.appended")?;
             drop(locked);
-            let is_news = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
-            let wait = wait.filter(|_| verdicts.iter().any(is_news));
+            let awaits_next_action = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
+            let wait = wait.filter(|_| verdicts.iter().any(awaits_next_action));
             let snapshot = inner.answer(&live, position, wait).await?;
             if changed {
                 fault::point("decide.durable");

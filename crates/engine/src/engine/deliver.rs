@@ -35,7 +35,7 @@ impl Engine {
     ) -> Result<DeliverReport, EngineError> {
         self.detached(async move |inner| {
             let live = inner.live_queries.entry(&key);
-            let mut large = LargeResults::put_aside(&mut deliveries);
+            let mut large = LargeResults::extract_large(&mut deliveries);
             // Values of parameters are validated without the lock, for the entries up to this one.
             let mut validated = 0;
             let (mut locked, now, delivered) = loop {
@@ -62,10 +62,10 @@ impl Engine {
             inner.metrics.delivery_refused(delivered.refused.len());
             let changed = !delivered.events.is_empty();
             let resolved: Vec<_> = delivered.events.iter().filter_map(resolved).collect();
-            let position = inner.move_on(&live, &mut locked, now, delivered.events, "deliver.appended")?;
+            let position = inner.append_and_drive(&live, &mut locked, now, delivered.events, "deliver.appended")?;
             let cached = locked.state().map(|state| inner.cache_results(state, resolved)).unwrap_or_default();
             drop(locked);
-            let wait = wait.filter(|_| is_news(&delivered.verdicts));
+            let wait = wait.filter(|_| awaits_next_action(&delivered.verdicts));
             let snapshot = inner.answer(&live, position, wait).await.inspect_err(|_| {
                 // They may not have been committed, and the client was not told that they were.
                 cached.iter().for_each(|key| inner.result_cache.remove(key));
@@ -172,6 +172,6 @@ fn resolved(event: &Event) -> Option<(CallId, Arc<Outcome>)> {
 
 /// Whether a client that posted this waits for the agent's next action: also after a replay, since the first answer
 /// may have been lost on the way.
-fn is_news(verdicts: &[DeliveryVerdict]) -> bool {
+fn awaits_next_action(verdicts: &[DeliveryVerdict]) -> bool {
     verdicts.iter().any(|verdict| matches!(verdict, DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_)))
 }

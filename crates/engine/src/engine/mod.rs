@@ -7,8 +7,8 @@
 //! | `deliver` | `deliver`, `resume`, `cancel`, `delete` |
 //! | `decide` | `decide` |
 //! | `update` | `update`, `bounds` |
-//! | `results`, `large_results` | `result`, `standing`, `upload`, `sweep_blobs` |
-//! | `conversations` | `conversations`, `said`, `forget` |
+//! | `results`, `large_results` | `result`, `delivery_state`, `upload`, `sweep_blobs` |
+//! | `conversations` | `conversations`, `conversation_turns`, `forget` |
 //! | `tool_cache` | `clear_tool_cache` |
 //! | `workers` | `claim_calls`, `extend_lease` |
 //! | `resources` | `registry`, `refresh`, `has_namespace`, `namespaces`, `create_resource`, `update_resource`, `replace_resource`, `delete_resource`, `approve_tools` |
@@ -72,7 +72,7 @@ use crate::{
     },
     resource::Assemble,
     store::{ListedQueries, Position, QueryPage, has_work},
-    turns::driver::{self, FoundAs},
+    turns::driver::{self, DriverStart},
     turns::isolation::Isolation,
     turns::pending,
     turns::result_cache::ResultCache,
@@ -233,8 +233,8 @@ impl Engine {
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
-        inner.tasks.spawn(retention::tend_records(Arc::clone(&inner)));
-        inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
+        inner.tasks.spawn(retention::maintain_records(Arc::clone(&inner)));
+        inner.tasks.spawn(Inner::sweep_blobs_periodically(Arc::clone(&inner)));
         Ok(Self { inner })
     }
 
@@ -366,7 +366,7 @@ impl Engine {
             // A query that is already queued must not be queued twice.
             let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
             let position = if gives_work {
-                inner.move_on(&live, &mut locked, now, events, point)?
+                inner.append_and_drive(&live, &mut locked, now, events, point)?
             } else {
                 let position = locked.append(&*inner.store, now, events, never)?;
                 fault::point(point);
@@ -403,7 +403,7 @@ impl Inner {
 
     /// Appends an external change, passes `point`, registers the query's deadline and drives the query on if it has
     /// work. Does nothing if there are no events.
-    pub(crate) fn move_on(
+    pub(crate) fn append_and_drive(
         self: &Arc<Self>,
         live: &Arc<LiveQuery>,
         locked: &mut LockedQuery<'_>,
@@ -452,7 +452,7 @@ impl Inner {
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), permit, FoundAs::Due, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, DriverStart::Due, cause));
         }
     }
 

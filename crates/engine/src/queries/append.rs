@@ -30,7 +30,7 @@ use crate::{
 const REWEIGHED: usize = 64 * 1024;
 
 /// A step of the wall clock of at least this size is subtracted from the running time of a query. Smaller ones cannot
-/// be told from the time that passes between two readings.
+/// be distinguished from the time that passes between two readings.
 const STEP_COUNTED_MS: i64 = 1_000;
 
 /// What is to be appended.
@@ -247,7 +247,7 @@ impl LockedQuery<'_> {
         if status.is_final() {
             self.live.ended().cancel();
             if let Some(live_queries) = self.live.live_queries.upgrade() {
-                live_queries.let_go(self.live);
+                live_queries.evict(self.live);
             }
         }
         self.live.notify();

@@ -54,14 +54,14 @@ pub(crate) struct LiveQuery {
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
     slot: AsyncMutex<QuerySlot>,
-    /// The size in bytes that the cache of waiting queries was last told. Changes under the lock of the query.
+    /// The size in bytes under which the cache of waiting queries last counted it. Changes under the lock of the query.
     pub(super) weight: AtomicUsize,
     /// Counts up with every entry while there are subscribers.
     changed: watch::Sender<u64>,
     /// Notified when the server has nothing more to do for the query, or does not know whether it has.
     pub(super) settled: Notify,
     /// Broadcasts to readers: durable entries, by the fan-out, and every delta.
-    told: watch::Sender<Arc<Broadcast>>,
+    broadcast: watch::Sender<Arc<Broadcast>>,
     has_fan_out: Mutex<bool>,
     draft: Mutex<TextDraft>,
     progress: Mutex<RunningCalls>,
@@ -139,7 +139,7 @@ impl LiveQueries {
             weight: AtomicUsize::default(),
             changed: watch::Sender::new(0),
             settled: Notify::new(),
-            told: watch::Sender::new(Arc::default()),
+            broadcast: watch::Sender::new(Arc::default()),
             has_fan_out: Mutex::default(),
             draft: Mutex::default(),
             progress: Mutex::default(),
@@ -165,14 +165,14 @@ impl LiveQueries {
     }
 
     /// Evicts a query that has ended: the store may delete it without notice.
-    pub(super) fn let_go(&self, live: &LiveQuery) {
+    pub(super) fn evict(&self, live: &LiveQuery) {
         let evicted = self.waiting().remove(&live.key);
         drop(evicted);
     }
 
     /// The cached waiting queries, the longest waiting first.
     #[cfg(test)]
-    pub(crate) fn at_hand(&self) -> Vec<QueryKey> {
+    pub(crate) fn cached_waiting(&self) -> Vec<QueryKey> {
         self.waiting().values().map(|live| live.key.clone()).collect()
     }
 
@@ -290,8 +290,8 @@ impl LiveQuery {
     }
 
     /// The broadcast of durable entries and of text.
-    pub(crate) fn told(&self) -> &watch::Sender<Arc<Broadcast>> {
-        &self.told
+    pub(crate) fn broadcast(&self) -> &watch::Sender<Arc<Broadcast>> {
+        &self.broadcast
     }
 
     /// Claims the right to run the fan-out; false if a task already has it.
@@ -302,13 +302,13 @@ impl LiveQuery {
     /// Releases the right to run the fan-out, unless there is a new subscriber; then false.
     pub(crate) fn release_fan_out(&self) -> bool {
         let mut has_fan_out = self.has_fan_out.lock().unwrap_or_else(PoisonError::into_inner);
-        *has_fan_out = self.told.receiver_count() > 0;
+        *has_fan_out = self.broadcast.receiver_count() > 0;
         !*has_fan_out
     }
 
     pub(crate) fn push_delta(&self, text: &str) {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(text);
-        wake(&self.told, |_| {});
+        wake(&self.broadcast, |_| {});
     }
 
     /// Replaces the latest report of a call.
@@ -325,7 +325,7 @@ impl LiveQuery {
                 None => running.calls.push((version, CallInProgress { call, tool: tool.into(), progress })),
             }
         }
-        wake(&self.told, |_| {});
+        wake(&self.broadcast, |_| {});
     }
 
     pub(crate) fn end_progress(&self, call: CallId) {
@@ -362,9 +362,9 @@ impl LiveQuery {
 
 /// Notifies subscribers. Usually there are none, and checking `receiver_count` is cheaper than `send_modify`. No
 /// notification is lost: the change was made under a lock that a subscriber takes after it has subscribed.
-fn wake<T>(told: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
-    if told.receiver_count() > 0 {
-        told.send_modify(change);
+fn wake<T>(broadcast: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
+    if broadcast.receiver_count() > 0 {
+        broadcast.send_modify(change);
     }
 }
 

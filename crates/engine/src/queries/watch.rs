@@ -26,7 +26,7 @@ pub enum Watched {
         offset: usize,
         text: String,
     },
-    /// How far a running call is. Not durable either; only the latest report of a call is kept.
+    /// The progress of a running call. Not durable either; only the latest report of a call is kept.
     Progress(CallInProgress),
 }
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Watch {
 
 impl Watch {
     pub(crate) fn new(inner: Arc<Inner>, live: Arc<LiveQuery>, seen: Seq) -> Self {
-        let news = live.told().subscribe();
+        let news = live.broadcast().subscribe();
         fan_out::ensure_running(&inner, &live);
         let draft = WatchedDraft::default();
         Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, progress: 0, ended: false }
@@ -79,8 +79,8 @@ impl Watch {
 
     /// Whether the query has other subscribers.
     #[must_use]
-    pub fn has_company(&self) -> bool {
-        self.live.told().receiver_count() > 1
+    pub fn has_other_subscribers(&self) -> bool {
+        self.live.broadcast().receiver_count() > 1
     }
 
     /// The next item; `None` when the query has ended or the server shuts down.

@@ -103,7 +103,7 @@ async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta
 
 #[tokio::test(start_paused = true)]
 async fn a_retried_turn_makes_its_readers_discard_the_first_attempt() {
-    let script = ScriptedModel::always(vec![ScriptedTurn::stream(&["so", "rry"]).breaking_off()]);
+    let script = ScriptedModel::always(vec![ScriptedTurn::stream(&["so", "rry"]).disconnecting()]);
     let world = EngineWorld::new(script).await;
     let mut submitted = world.submit(vec![]).await;
     let watch = world.engine.watch(&key("q"), 0).await.unwrap();

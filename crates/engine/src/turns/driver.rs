@@ -12,7 +12,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use bosun_core::{
     CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
     machine::{self, Next, Takeover, failure_code},
-    transcript::{Message, Told},
+    transcript::{Message, SentMessages},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -44,7 +44,7 @@ pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
 /// How a driver finds its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FoundAs {
+pub(crate) enum DriverStart {
     /// With work to do, or with work that was started for it.
     Due,
     /// As an earlier process left it: perhaps in the middle of a step.
@@ -58,17 +58,17 @@ pub(crate) enum FoundAs {
 pub(crate) fn drive(
     live: Arc<LiveQuery>,
     mut permit: Permit,
-    found: FoundAs,
+    found: DriverStart,
     cause: Option<Span>,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let retry = match found {
-            FoundAs::Inherited => match Isolation::admit(&mut permit, &live).await {
+            DriverStart::Inherited => match Isolation::admit(&mut permit, &live).await {
                 Admitted::Freely => None,
                 Admitted::Retried(retry) => Some(retry),
                 Admitted::Refused => return live.release().await,
             },
-            FoundAs::Due => None,
+            DriverStart::Due => None,
         };
         let span = spans::run(permit.inner(), &live, cause).await;
         let driver = Driver { retry, ..Driver::new(permit, live, found) };
@@ -97,7 +97,7 @@ async fn guarded(mut driver: Driver) {
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<LiveQuery>,
-    /// Released with the claim, when the driver comes to rest.
+    /// Released with the claim, when the driver stops.
     permit: Option<Permit>,
     /// The query that everything below belongs to; `None` until it has been loaded.
     uid: Option<QueryUid>,
@@ -109,7 +109,7 @@ pub(crate) struct Driver {
     /// Consecutive turns that broke off.
     pub(crate) failed_turns: u32,
     /// What the model has been sent of the query so far.
-    pub(crate) told: Told,
+    pub(crate) sent: SentMessages,
     /// What may have been interrupted, according to the store: by the end of another process or by a failed write.
     recovering: Option<Takeover>,
     /// Set if a crash has hit the step that this driver repeats first.
@@ -119,7 +119,7 @@ pub(crate) struct Driver {
 /// The next step of a driver.
 enum DriverStep {
     /// This turn has begun: ask the model.
-    Turn(Begun),
+    Turn(StartedTurn),
     Run(Calls),
     /// Calls are marked as started, and no driver runs them: this driver's own write failed.
     Recover,
@@ -127,7 +127,7 @@ enum DriverStep {
 }
 
 /// A turn that has begun: the query as it was then, and the token that fires when it ends.
-pub(crate) struct Begun {
+pub(crate) struct StartedTurn {
     pub(crate) head: Arc<Head>,
     pub(crate) transcript: Arc<Transcript>,
     pub(crate) ended: CancellationToken,
@@ -141,7 +141,7 @@ pub(crate) struct Calls {
 }
 
 impl Driver {
-    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: FoundAs) -> Self {
+    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: DriverStart) -> Self {
         Self {
             inner: Arc::clone(permit.inner()),
             live,
@@ -150,8 +150,8 @@ impl Driver {
             ended: CancellationToken::new(),
             finished: Vec::new(),
             failed_turns: 0,
-            told: Told::default(),
-            recovering: (found == FoundAs::Inherited).then_some(Takeover::Inherited),
+            sent: SentMessages::default(),
+            recovering: (found == DriverStart::Inherited).then_some(Takeover::Inherited),
             retry: None,
         }
     }
@@ -201,7 +201,7 @@ impl Driver {
         }
         self.finished.clear();
         self.failed_turns = 0;
-        self.told = Told::default();
+        self.sent = SentMessages::default();
         self.recovering = None;
         self.retry = None;
     }
@@ -234,13 +234,13 @@ impl Driver {
         let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
         if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
-            return self.take_up(&mut locked);
+            return self.start_work(&mut locked);
         }
         spans::rests(&inner, &state.head, &state.transcript);
         if matches!(next, Next::End) {
             pending::cancel(&inner, state, &[]);
         }
-        // The engine drains: the next process must not take this for a crash.
+        // The engine drains: the next process must not count this as a crash.
         let interrupted = machine::interrupt(&state.head);
         let position = if interrupted.is_empty() {
             position
@@ -268,7 +268,7 @@ impl Driver {
     }
 
     /// Takes the work that was started for this driver, and starts the rest.
-    fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
+    fn start_work(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
         let mut started = locked.take_started();
         if started.turn.is_none() {
             locked.advance(&*self.inner.store, self.inner.clock.now())?;
@@ -280,7 +280,7 @@ impl Driver {
         if started.turn.is_some() {
             self.live.start_draft(head.turn, head.attempt);
             let (head, transcript) = (Arc::clone(head), Arc::clone(transcript));
-            return Ok(DriverStep::Turn(Begun { head, transcript, ended: self.ended.clone() }));
+            return Ok(DriverStep::Turn(StartedTurn { head, transcript, ended: self.ended.clone() }));
         }
         let ready = if let Next::Calls(ready) = machine::next(head) { ready } else { Vec::new() };
         let calls = Calls { ready, started: started.calls };
@@ -359,7 +359,8 @@ impl Driver {
         locked.append(&*self.inner.store, self.inner.clock.now(), events, |_| self.may_advance()).map(|_| ())
     }
 
-    /// Records that an inside call runs on elsewhere. It expires as an outside call would, counted from the first time.
+    /// Records that an inside call continues elsewhere. It expires as an outside call would, counted from the first
+    /// time.
     pub(crate) async fn leave_pending(
         &self,
         call: CallId,

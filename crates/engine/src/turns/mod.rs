@@ -2,7 +2,7 @@
 //!
 //! [`driver`] asks the machine what is next and does it: a [`turn`] of the model, or [`dispatch`] of inside calls. A
 //! query whose target is a tool has turns without a model ([`tool_target`]); one that a crash has hit may be retried in
-//! [`isolation`]. A call that runs on elsewhere is [`pending`], and a call of [`terminate`] ends the query.
+//! [`isolation`]. A call that continues elsewhere is [`pending`], and a call of [`terminate`] ends the query.
 
 pub use terminate::TERMINATE;
 

@@ -7,13 +7,13 @@
 
 use std::borrow::Cow;
 
-use bosun_core::{Binding, Content, Transcript, showing::Showing, tool::toolset::Toolset};
+use bosun_core::{Binding, Content, Transcript, result_rendering::ResultRenderer, tool::toolset::Toolset};
 
 /// The name of the builtin tool that ends a query.
 pub const TERMINATE: &str = "terminate";
 
 /// The answer with which a call of the last turn ends the query, if one does: the first, if there are several.
-pub(crate) fn response(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> Option<String> {
+pub(crate) fn response(transcript: &Transcript, toolset: &Toolset, renderer: &ResultRenderer) -> Option<String> {
     let is_meant = |name: &str| {
         let binding = toolset.get(name).map(|member| &member.tool.binding);
         matches!(binding, Some(Binding::Builtin { name }) if name == TERMINATE)
@@ -25,6 +25,6 @@ pub(crate) fn response(transcript: &Transcript, toolset: &Toolset, showing: &Sho
         }
         // An answer is not truncated as a result would be.
         let whole = outcome.content().and_then(Content::inline_text).map(Cow::into_owned);
-        Some(whole.unwrap_or_else(|| showing.show(call.asked.call, outcome)))
+        Some(whole.unwrap_or_else(|| renderer.render(call.asked.call, outcome)))
     })
 }

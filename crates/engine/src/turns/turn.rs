@@ -14,7 +14,7 @@ use bosun_core::{
     ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
-    machine::{self, AskedByModel, CallWay, ModelTurnReply, OutputCheck, outcome_code},
+    machine::{self, AskedByModel, CallDisposition, ModelTurnReply, OutputCheck, outcome_code},
     query::{Spec, TargetKind},
     schema::Schema,
     tool::{
@@ -22,7 +22,7 @@ use bosun_core::{
         missing::{MissingParameter, ParameterRequest, REQUEST_MISSING_PARAMETERS, missing_parameters},
         toolset::{Toolset, ToolsetMember},
     },
-    transcript::{Message, Told, Turn},
+    transcript::{Message, SentMessages, Turn},
 };
 use tracing::Instrument as _;
 
@@ -33,7 +33,7 @@ use crate::{
     model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
     queries::live::LiveQuery,
     turns::documents,
-    turns::driver::{Begun, Driver},
+    turns::driver::{Driver, StartedTurn},
     turns::result_cache::CallingQuery,
     turns::spans,
     turns::terminate,
@@ -73,11 +73,11 @@ struct Question {
 }
 
 /// Runs a turn that has begun and appends its outcome.
-pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreError> {
-    let Begun { head, transcript, ended } = begun;
+pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), StoreError> {
+    let StartedTurn { head, transcript, ended } = begun;
     fault::point("turn.started");
-    let told = mem::take(&mut driver.told);
-    let prepared = prepare(driver, told, &head, &transcript).await?;
+    let sent = mem::take(&mut driver.sent);
+    let prepared = prepare(driver, sent, &head, &transcript).await?;
     let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
     // So that the next appender does not have to copy them.
     drop((head, transcript));
@@ -108,7 +108,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     fault::point("turn.replied");
     metrics.model_asked(name, reply.as_ref().ok(), began.elapsed());
     let ModelRequest { messages, toolset, .. } = request;
-    driver.told = Told { messages, turns };
+    driver.sent = SentMessages { messages, turns };
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
@@ -153,13 +153,15 @@ async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Res
                     *timeout = if *timeout == NO_TIMEOUT { limit } else { (*timeout).min(limit.max(ceiling)) };
                 };
                 match &mut call.way {
-                    CallWay::Outside { timeout } | CallWay::Worker { timeout, .. } => {
+                    CallDisposition::Outside { timeout } | CallDisposition::Worker { timeout, .. } => {
                         clamp(timeout, head.limits.external_timeout, ceilings.external_timeout);
                     }
-                    CallWay::Approval { timeout, .. } | CallWay::Parameters { timeout } => {
+                    CallDisposition::Approval { timeout, .. } | CallDisposition::Parameters { timeout } => {
                         clamp(timeout, head.limits.approval_timeout, ceilings.approval_timeout);
                     }
-                    CallWay::Inside { .. } | CallWay::Refused { .. } | CallWay::Cached { .. } => {}
+                    CallDisposition::Inside { .. }
+                    | CallDisposition::Refused { .. }
+                    | CallDisposition::Cached { .. } => {}
                 }
             }
             machine::end_turn(head, now, reply)
@@ -244,10 +246,10 @@ async fn ask(driver: &Driver, model: &dyn Model, name: &str, request: &ModelRequ
     reply
 }
 
-/// Builds the next request from what the model has been `told` and what is new.
+/// Builds the next request from what the model has been `sent` and what is new.
 async fn prepare(
     driver: &Driver,
-    told: Told,
+    sent: SentMessages,
     head: &Head,
     transcript: &Transcript,
 ) -> Result<Result<PreparedTurn, ModelError>, StoreError> {
@@ -259,10 +261,10 @@ async fn prepare(
     let spec = &transcript.spec;
     // A conversation and the answer of a tool are rendered from all turns.
     let all = spec.conversation.is_some() || spec.target_kind == TargetKind::Tool;
-    let turns = if all { &transcript.turns } else { transcript.untold(&told) };
-    let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, turns).await?;
+    let turns = if all { &transcript.turns } else { transcript.unsent_turns(&sent) };
+    let renderer = large_results::renderer(&*inner.blobs, &head.name, &toolset, turns).await?;
     if spec.target_kind == TargetKind::Tool {
-        return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
+        return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &renderer), toolset)));
     }
     let schema = match &spec.output_schema {
         None => None,
@@ -271,8 +273,8 @@ async fn prepare(
             Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
-    let said = || spec.conversation.is_some().then(|| transcript.remembered(&showing));
-    if let Some(response) = terminate::response(transcript, &toolset, &showing) {
+    let said = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
+    if let Some(response) = terminate::response(transcript, &toolset, &renderer) {
         let reply = ModelReply { text: Some(response), ..ModelReply::default() };
         let last = WholeReply { reply, schema, said: said(), toolset };
         return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
@@ -285,7 +287,7 @@ async fn prepare(
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model))));
     };
     let said = said();
-    let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
+    let SentMessages { messages, turns } = transcript.extend_sent(sent, &history.messages, &renderer);
     Ok(Ok(PreparedTurn::Ask(Box::new(Question {
         model,
         turns,
@@ -358,7 +360,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
         dropped: Vec::new(),
         deprecated: None,
         on_expired: None,
-        way: CallWay::Refused { code: code.into(), message, details },
+        way: CallDisposition::Refused { code: code.into(), message, details },
     };
     let refused = |tool, alias, written, code: &str, message| refused_with(tool, alias, written, code, message, None);
     let Some(member) = toolset.by_alias(&alias) else {
@@ -377,7 +379,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     };
     match schema.check_arguments(&written) {
         Ok(arguments) => {
-            let mut way = way_of(tool);
+            let mut way = disposition_of(tool);
             let dropped = arguments.dropped.clone();
             let mut arguments = arguments.into_value();
             // Planners leave empty texts and placeholders where an integration needs a value.
@@ -391,7 +393,9 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
             }
             if matches!(&tool.binding, Binding::Builtin { name } if name == REQUEST_MISSING_PARAMETERS) {
                 match ParameterRequest::read(toolset, &arguments) {
-                    Ok(request) => (arguments, way) = (request.describe(), CallWay::Parameters { timeout: NO_TIMEOUT }),
+                    Ok(request) => {
+                        (arguments, way) = (request.describe(), CallDisposition::Parameters { timeout: NO_TIMEOUT })
+                    }
                     Err(message) => return refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, message),
                 }
             }
@@ -435,17 +439,17 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
 }
 
 /// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
-fn way_of(tool: &Tool) -> CallWay {
+fn disposition_of(tool: &Tool) -> CallDisposition {
     let repeatable = tool.is_safe_to_repeat();
     let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);
     if tool.is_external() && tool.claimable {
-        CallWay::Worker { timeout, repeatable }
+        CallDisposition::Worker { timeout, repeatable }
     } else if tool.is_external() {
-        CallWay::Outside { timeout }
+        CallDisposition::Outside { timeout }
     } else if tool.confirm == Some(Confirm::Always) {
-        CallWay::Approval { repeatable, timeout: tool.approval_timeout.unwrap_or(NO_TIMEOUT) }
+        CallDisposition::Approval { repeatable, timeout: tool.approval_timeout.unwrap_or(NO_TIMEOUT) }
     } else {
-        CallWay::Inside { repeatable }
+        CallDisposition::Inside { repeatable }
     }
 }
 

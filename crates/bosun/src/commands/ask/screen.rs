@@ -67,7 +67,7 @@ impl Screen {
     }
 
     pub(in crate::commands) fn asking(&self, agent: &str, input: &str) -> io::Result<()> {
-        self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
+        self.print(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
     }
 
     /// Shows an event of a query.
@@ -126,7 +126,7 @@ impl Screen {
     /// This program stops watching; the query continues.
     pub(in crate::commands) fn left_behind(&mut self, url: &str) -> io::Result<()> {
         self.end_text()?;
-        self.say(&format!(
+        self.print(&format!(
             "the query continues without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"
         ))
     }
@@ -183,13 +183,13 @@ impl Screen {
     fn step(&mut self, style: Style, mark: &str, text: &str) -> io::Result<()> {
         self.end_text()?;
         if self.detail == Detail::Calls {
-            return self.say(&format!("  {style}{mark}{style:#} {text}"));
+            return self.print(&format!("  {style}{mark}{style:#} {text}"));
         }
         let seconds = self.begun.elapsed().as_secs_f64();
-        self.say(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"))
+        self.print(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"))
     }
 
-    fn say(&self, line: &str) -> io::Result<()> {
+    fn print(&self, line: &str) -> io::Result<()> {
         if self.detail == Detail::Events { Ok(()) } else { writeln!(stderr(), "{line}") }
     }
 }

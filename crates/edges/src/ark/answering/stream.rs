@@ -87,8 +87,8 @@ pub(crate) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, 
 }
 
 impl Narrate for EventTranslator {
-    fn narrate(&mut self, watched: &Watched, has_company: bool) -> Bytes {
-        self.write(watched, has_company.then_some(&SSE_CACHE))
+    fn narrate(&mut self, watched: &Watched, has_other_subscribers: bool) -> Bytes {
+        self.write(watched, has_other_subscribers.then_some(&SSE_CACHE))
     }
 
     fn is_over(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Bodies of all dialects as manifests.
 //!
-//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` beside it, or is a
+//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` next to it, or is a
 //! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. What differs by kind is in one
 //! table: strings in place of an object, and fields that only an answer has. Everything else goes into
 //! the manifest as it is, and the reader of manifests reports its faults.
@@ -149,7 +149,7 @@ fn texts(fields: &BodyFields<'_>, name: &str) -> Option<BTreeMap<String, String>
     Some(texts)
 }
 
-/// What is left of the body is the spec: in `spec`, beside it, or both.
+/// What is left of the body is the spec: in `spec`, next to it, or both.
 fn read_spec(kind: ResourceKind, fields: BodyFields<'_>) -> Map<String, Value> {
     let report = fields.report();
     let inner = fields.fields("spec");

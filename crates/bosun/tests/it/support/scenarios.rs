@@ -1,15 +1,15 @@
-//! The script of the model in the proofs, and the requests that play it.
+//! The script of the model in the proofs, and the requests that use it.
 //!
-//! Every scene ends with a sentence made of the results that the model was shown, in the order in
-//! which it asked for them, so the answer of a query tells what the model has seen.
+//! Every scenario ends with a sentence made of the results that the model was shown, in the order in
+//! which it asked for them, so the answer of a query shows what the model has seen.
 
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-/// What a query is about; its input is the name of the scene.
+/// What a query is about; its input is the name of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Scene {
+pub(crate) enum Scenario {
     /// One outside call.
     Outside,
     /// The same without a pause anywhere.
@@ -22,7 +22,7 @@ pub(crate) enum Scene {
     Inside,
     /// One inside call that must not be repeated.
     Once,
-    /// One inside call that must not be repeated, and runs on after its server has died.
+    /// One inside call that must not be repeated, and continues after its server has died.
     Pending,
     /// One inside call that must not be repeated, and that a person has to approve, next to one that runs at once.
     Approval,
@@ -38,7 +38,7 @@ pub(crate) enum Scene {
     Endless,
 }
 
-impl Scene {
+impl Scenario {
     pub(crate) fn input(self) -> String {
         match self {
             Self::Outside => "outside".into(),
@@ -59,7 +59,7 @@ impl Scene {
 }
 
 /// The body that creates a query.
-pub(crate) fn query(name: &str, scene: Scene) -> Value {
+pub(crate) fn query(name: &str, scenario: Scenario) -> Value {
     let tool = |name: &str| {
         json!({
             "name": name,
@@ -67,10 +67,10 @@ pub(crate) fn query(name: &str, scene: Scene) -> Value {
             "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
         })
     };
-    let agent = if scene == Scene::Approval { "guarded" } else { "prover" };
+    let agent = if scenario == Scenario::Approval { "guarded" } else { "prover" };
     json!({
         "name": name,
-        "input": scene.input(),
+        "input": scenario.input(),
         "target": {"type": "agent", "name": agent},
         "toolSource": "hybrid",
         "externalTools": [tool("lookup"), tool("fetch")],
@@ -138,7 +138,7 @@ fn script() -> String {
         let asked: String =
             (0..calls).map(|key| format!("          - {{tool: lookup, arguments: {{key: 'k{key}'}}}}\n")).collect();
         let shown: Vec<_> = (0..calls).map(|index| format!("{{{{ result[{index}] }}}}")).collect();
-        let (input, shown) = (Scene::Several(calls).input(), shown.join("|"));
+        let (input, shown) = (Scenario::Several(calls).input(), shown.join("|"));
         format!("  - when: {{exactly: {input}}}\n    turns:\n      - call:\n{asked}      - say: \"{shown}\"\n")
     });
     SCRIPT.to_owned() + &several.collect::<String>()
