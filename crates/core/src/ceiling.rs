@@ -108,6 +108,8 @@ ceilings! {
     REASON_BYTES: Request = 16 * KIB, Bytes, Excess::Fault("too_large");
     /// The labels of a query, and its annotations
     LABELS_BYTES: Request = 256 * KIB, Bytes, Excess::Fault("too_large");
+    /// Labels of a query, each of which is indexed
+    LABELS: Request = 256, Count, Excess::Fault("too_many");
     /// A stored resource, including every field that was ever set
     RESOURCE_BYTES: Request = MIB, Bytes, Excess::Fault("too_large");
     /// Memory that the values of a stored resource take

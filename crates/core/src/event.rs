@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     Actor, CallId, ContentHash, Outcome, QueryUid, Timestamp,
     content::{Content, Large},
-    query::{AskedLimits, Spec, Usage},
+    query::{AskedLimits, ExpiryPolicy, Spec, Usage},
     tree::{Spent, TreeBudget},
 };
 
@@ -123,6 +123,9 @@ pub enum Event {
         /// The caller that delivered it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
+        /// How long the tool ran, in milliseconds, if the client has measured it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
     },
     /// A person approved a call: it may run once, with the arguments of this hash.
     CallApproved {
@@ -264,6 +267,10 @@ pub struct AskedCall {
     /// Why the tool should not be used any more, if it is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
+    /// What becomes of the query if the client runs the call and delivers no result in time; the query's own policy
+    /// where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expired: Option<ExpiryPolicy>,
     pub route: CallRoute,
 }
 
@@ -366,7 +373,7 @@ impl Event {
             Self::Created { spec, .. } if spec.lineage.is_some() || spec.team.is_some() => 8,
             Self::CallApproved { .. } | Self::CallRejected { .. } => 7,
             Self::CallClaimed { .. } | Self::CallExtended { .. } | Self::CallReleased { .. } => 7,
-            Self::CallAsked(asked) if asked.route.is_beyond_version_6() => 7,
+            Self::CallAsked(asked) if asked.on_expired.is_some() || asked.route.is_beyond_version_6() => 7,
             Self::Created { spec, .. } if !spec.on_expired.is_tell() => 7,
             Self::CallPending { .. } | Self::CallDue { .. } => 6,
             Self::CallFinished { outcome, .. } | Self::CallResolved { outcome, .. } if outcome.has_blocks() => 6,
@@ -436,7 +443,7 @@ mod tests {
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
-        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local() }
+        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local(), took_ms: None }
     }
 
     #[test]
@@ -464,6 +471,7 @@ mod tests {
             written: None,
             dropped: Vec::new(),
             deprecated: None,
+            on_expired: None,
             route: CallRoute::Cached { outcome, outside: true },
         };
         let event = Event::CallAsked(Arc::new(asked));

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    ContentHash,
+    ContentHash, Timestamp,
     id_serde::{self, serde_as_string},
 };
 
@@ -157,6 +157,12 @@ impl QueryUid {
         millis[2..].copy_from_slice(&parent.as_bytes()[..6]);
         random.copy_from_slice(&digest[..10]);
         Self::new(u64::from_be_bytes(millis), random)
+    }
+
+    /// The smallest one of this time or later: what was created before is smaller.
+    #[must_use]
+    pub fn first_at(time: Timestamp) -> Self {
+        Self::new(u64::try_from(time.0).unwrap_or(0), [0; 10])
     }
 
     #[must_use]

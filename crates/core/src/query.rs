@@ -143,6 +143,11 @@ impl TargetKind {
         }
     }
 
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Agent, Self::Model, Self::Tool].into_iter().find(|kind| kind.as_str() == text)
+    }
+
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
     pub(crate) fn is_agent(&self) -> bool {
         *self == Self::Agent

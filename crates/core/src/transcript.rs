@@ -3,7 +3,7 @@
 //! Folded only to build a model request or to show the query to a client. It never decides anything; that is the
 //! [`Head`](crate::Head)'s part.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -96,6 +96,14 @@ impl Call {
 pub struct RecordedOutcome {
     pub outcome: Arc<Outcome>,
     pub at: Timestamp,
+    /// How long the tool ran, if the client that delivered the outcome has measured it.
+    pub took: Option<Duration>,
+}
+
+impl RecordedOutcome {
+    fn new(outcome: Arc<Outcome>, at: Timestamp) -> Self {
+        Self { outcome, at, took: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -177,8 +185,8 @@ impl Transcript {
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
-                    CallRoute::Cached { outcome, .. } => Some(RecordedOutcome { outcome: Arc::clone(outcome), at }),
-                    route => route.refusal().map(|outcome| RecordedOutcome { outcome: Arc::new(outcome), at }),
+                    CallRoute::Cached { outcome, .. } => Some(RecordedOutcome::new(Arc::clone(outcome), at)),
+                    route => route.refusal().map(|outcome| RecordedOutcome::new(Arc::new(outcome), at)),
                 };
                 if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
                     let asked = Arc::clone(asked);
@@ -210,8 +218,13 @@ impl Transcript {
                 call.child = Some(*child);
                 call.terminated = *terminated;
             }),
-            Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
-                let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at };
+            Event::CallFinished { call, outcome } => {
+                let recorded = RecordedOutcome::new(Arc::clone(outcome), at);
+                self.with_call(*call, |call| call.result = Some(recorded));
+            }
+            Event::CallResolved { call, outcome, took_ms, .. } => {
+                let took = took_ms.map(Duration::from_millis);
+                let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at, took };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
             Event::CallApproved { call, arguments, by, .. } => {
@@ -219,7 +232,7 @@ impl Transcript {
                 self.with_call(*call, |call| call.decision = Some(decision));
             }
             Event::CallRejected { call, reason, by } => {
-                let recorded = RecordedOutcome { outcome: Arc::new(rejected(reason.as_deref())), at };
+                let recorded = RecordedOutcome::new(Arc::new(rejected(reason.as_deref())), at);
                 let decision = RecordedDecision { approved: false, by: by.clone(), at, arguments: None };
                 self.with_call(*call, |call| {
                     call.decision = Some(decision);
@@ -228,7 +241,7 @@ impl Transcript {
             }
             Event::CallExpired { call } => self.with_call(*call, |call| {
                 let outcome = Arc::new(expired(&call.asked, call.decision.is_some()));
-                call.result = Some(RecordedOutcome { outcome, at });
+                call.result = Some(RecordedOutcome::new(outcome, at));
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
             Event::Completed => self.end = Some(QueryEnd { seq: entry.seq, at, how: Ending::Completed }),

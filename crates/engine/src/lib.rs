@@ -5,6 +5,7 @@
 //! model's wire format.
 
 mod admission;
+mod agent_tools;
 mod background;
 pub mod blob;
 pub mod clock;

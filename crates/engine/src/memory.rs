@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    CallId, ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Spec, Timestamp,
     audit::AuditRecord,
     conversation::ConversationKey,
     journal::JournalSize,
@@ -69,6 +69,16 @@ struct MemoryQuery {
     conversation: Option<ConversationKey>,
     /// Of the process that wrote last.
     epoch: u64,
+}
+
+impl MemoryQuery {
+    /// What it was asked; every journal begins with that.
+    fn spec(&self) -> Option<&Spec> {
+        match &self.entries.first()?.event {
+            Event::Created { spec, .. } => Some(spec),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -372,9 +382,7 @@ impl Store for MemoryStore {
     async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let state = self.lock();
         let wanted = |query: &&MemoryQuery| {
-            query.head.namespace == *namespace
-                && page.status.is_none_or(|status| query.head.status() == status)
-                && (!page.approvals || query.head.approvals().next().is_some())
+            query.head.namespace == *namespace && query.spec().is_some_and(|spec| page.wants(&query.head, spec))
         };
         let total = state.queries.values().filter(wanted).count() as u64;
         let older = state

@@ -58,6 +58,7 @@ kinds! {
     Tool = "Tool", "tools", "ark.mckinsey.com/v1alpha1";
     Memory = "Memory", "memories", "ark.mckinsey.com/v1alpha1";
     Team = "Team", "teams", "ark.mckinsey.com/v1alpha1";
+    Evaluator = "Evaluator", "evaluators", "ark.mckinsey.com/v1alpha1";
     McpServer = "MCPServer", "mcp-servers", "ark.mckinsey.com/v1alpha1";
     ConfigMap = "ConfigMap", "configmaps", "v1";
     /// A namespace that was created explicitly; others exist because they contain something.

@@ -230,7 +230,8 @@ pub const MCP: FieldTable =
     &[Field::new("toolName", text_schema), Field::new("mcpServerRef", || object_schema(NAMED, &["name"]))];
 pub const INLINE: FieldTable =
     &[Field::new("language", || json!({"enum": LANGUAGES})), Field::new("source", text_schema)];
-pub const EXTERNAL: FieldTable = &[Field::new("timeout", duration_schema)];
+pub const EXTERNAL: FieldTable =
+    &[Field::new("timeout", duration_schema), Field::new("onExpired", || json!({"enum": ["tell", "fail"]}))];
 
 /// The name itself is an older form.
 fn name_or_named_schema() -> Value {
@@ -275,6 +276,13 @@ pub const TEAM_MEMBER: FieldTable =
 pub const GRAPH: FieldTable = &[Field::new("edges", || list_schema(object_schema(EDGE, &["from", "to"])))];
 pub const EDGE: FieldTable = &[Field::new("from", text_schema), Field::new("to", text_schema)];
 pub const SELECTOR: FieldTable = &[Field::new("agent", text_schema), Field::new("selectorPrompt", text_schema)];
+
+pub const EVALUATOR: FieldTable = &[
+    Field::new("description", text_schema),
+    Field::new("address", value_source_schema),
+    Field::new("parameters", || list_schema(object_schema(EVALUATOR_PARAMETER, &["name", "value"]))),
+];
+pub const EVALUATOR_PARAMETER: FieldTable = &[Field::new("name", text_schema), Field::new("value", text_schema)];
 
 /// The transports of MCP servers.
 pub const TRANSPORTS: &[&str] = &["http", "stdio", "sse"];

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bosun_core::{
     Binding,
+    query::ExpiryPolicy,
     tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, ToolApproval},
 };
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ pub struct ToolSpec<'n, T> {
     /// The resource that the binding names: a builtin tool, an MCP server, an agent or a team.
     pub refers_to: Option<Text<'n>>,
     pub timeout: Option<Duration>,
+    pub on_expired: Option<ExpiryPolicy>,
     pub cache: Option<CachePolicy>,
     pub description: Option<String>,
     pub title: Option<String>,
@@ -42,11 +44,12 @@ struct Bound<'n> {
     binding: Binding,
     refers_to: Option<Text<'n>>,
     timeout: Option<Duration>,
+    on_expired: Option<ExpiryPolicy>,
 }
 
 impl<'n> From<Binding> for Bound<'n> {
     fn from(binding: Binding) -> Self {
-        Self { binding, refers_to: None, timeout: None }
+        Self { binding, refers_to: None, timeout: None, on_expired: None }
     }
 }
 
@@ -87,11 +90,23 @@ pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>
         approval::read(&spec)
     };
     spec.finish();
-    let (binding, refers_to, timeout) = match bound {
-        Some(Bound { binding, refers_to, timeout }) => (Some(binding), refers_to, timeout),
-        None => (None, None, None),
+    let (binding, refers_to, timeout, on_expired) = match bound {
+        Some(Bound { binding, refers_to, timeout, on_expired }) => (Some(binding), refers_to, timeout, on_expired),
+        None => (None, None, None, None),
     };
-    Some(ToolSpec { kind, binding, refers_to, timeout, cache, description, title, annotations, approval, input_schema })
+    Some(ToolSpec {
+        kind,
+        binding,
+        refers_to,
+        timeout,
+        on_expired,
+        cache,
+        description,
+        title,
+        annotations,
+        approval,
+        input_schema,
+    })
 }
 
 fn known_types() -> String {
@@ -197,15 +212,22 @@ fn inline<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
     Some(Binding::Inline { language: language?.value.to_owned(), source: source?.value.to_owned() }.into())
 }
 
-/// A tool that clients run need not say anything but how long a call of it waits.
+/// A tool that clients run need not say anything but how long a call of it waits, and what happens if that is too long.
 fn external<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Bound<'n> {
-    let timeout = spec.fields("external").and_then(|external| {
+    let mut bound = Bound::from(Binding::External);
+    if let Some(external) = spec.fields("external") {
         let external = external.with_table(spec::EXTERNAL);
-        let timeout = external.positive_duration("timeout");
+        bound.timeout = external.positive_duration("timeout");
+        if let Some(written) = external.text("onExpired") {
+            bound.on_expired = ExpiryPolicy::parse(written.value);
+            if bound.on_expired.is_none() {
+                let message = format!("`{}` is not a policy", written.value);
+                external.fault_of("onExpired", "bad_value", message, "write `tell` or `fail`");
+            }
+        }
         external.finish();
-        timeout
-    });
-    Bound { timeout, ..Binding::External.into() }
+    }
+    bound
 }
 
 /// A time, or `{ttl: …, scope: …}`: how long results are cached, and who shares them.

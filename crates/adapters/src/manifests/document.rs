@@ -19,6 +19,7 @@ const SERVED_KINDS: &[Document] = &[
     Document::Tool,
     Document::Memory,
     Document::Team,
+    Document::Evaluator,
     Document::McpServer,
     Document::ConfigMap,
 ];
@@ -56,7 +57,8 @@ impl ManifestMetadata {
     }
 }
 
-const SERVED: &str = "this version serves the kinds Agent, Model, Tool, Memory, Team, MCPServer and ConfigMap";
+const SERVED: &str =
+    "this version serves the kinds Agent, Model, Tool, Memory, Team, Evaluator, MCPServer and ConfigMap";
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
 /// Reads the metadata of a document and passes it, with the document's fields, to `read`.

@@ -12,6 +12,7 @@ mod agent;
 mod agent_tool;
 mod config_map;
 mod document;
+mod evaluator;
 mod files;
 mod http_tool;
 mod library;
@@ -44,6 +45,7 @@ use self::{
     document::{Document, LocatedManifest},
     mcp_server::McpServerDraft,
     model::ModelDraft,
+    reference::Referrer,
     team::TeamDraft,
     tool::ToolDraft,
 };
@@ -169,6 +171,8 @@ struct ManifestDrafts {
     config_maps: Vec<LocatedManifest<ConfigMap>>,
     mcp_servers: Vec<LocatedManifest<McpServerDraft>>,
     teams: Vec<LocatedManifest<TeamDraft>>,
+    /// Evaluators, of which only the references are kept.
+    evaluators: Vec<LocatedManifest<Referrer>>,
     resources: Vec<LocatedManifest<Resource>>,
     collection: Vec<CollectedTool>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
@@ -194,6 +198,7 @@ impl ManifestDrafts {
                 Document::Tool => self.tools.extend(tool::read(&metadata, fields, builtins)),
                 Document::Memory => self.memories.extend(memory::read(&metadata, fields)),
                 Document::Team => self.teams.extend(team::read(&metadata, fields)),
+                Document::Evaluator => self.evaluators.extend(evaluator::read(&metadata, fields)),
                 Document::McpServer => self.mcp_servers.extend(mcp_server::read(&metadata, fields)),
                 Document::ConfigMap => self.config_maps.push(config_map::read(&metadata, fields)),
                 // No document is of this kind.
@@ -229,6 +234,7 @@ impl ManifestDrafts {
             config_maps,
             mcp_servers,
             teams,
+            evaluators,
             resources,
             collection,
             faulty,
@@ -248,6 +254,7 @@ impl ManifestDrafts {
         );
         let teams = unique(teams, Document::Team, |draft| (&draft.team.namespace, &draft.team.name), &mut faults);
         let mut referrers: Vec<_> = teams.iter().map(|draft| draft.map(TeamDraft::referrer)).collect();
+        referrers.extend(unique(evaluators, Document::Evaluator, |draft| (&draft.namespace, &draft.name), &mut faults));
         referrers.extend(mcp_servers.iter().map(|draft| draft.map(McpServerDraft::referrer)));
         let config_maps = config_maps.into_iter().map(|located| located.value);
         let config_maps: BTreeMap<_, _> =

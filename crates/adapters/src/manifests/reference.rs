@@ -64,6 +64,7 @@ fn code(kind: Document) -> &'static str {
         Document::Tool => "unknown_tool",
         Document::Memory => "unknown_memory",
         Document::Team => "unknown_team",
+        Document::Evaluator => "unknown_evaluator",
         Document::McpServer => "unknown_mcp_server",
         Document::ConfigMap => "unknown_config_map",
         Document::Namespace => "unknown_namespace",
@@ -112,6 +113,12 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
             };
             let selector = named("/selector/agent").map(|name| (Document::Agent, name));
             members.filter_map(member).chain(selector).collect()
+        }
+        Document::Evaluator => {
+            let parameters = spec["parameters"].as_array().into_iter().flatten();
+            let named = parameters.filter(|parameter| parameter["name"] == super::evaluator::MODEL);
+            let model = named.filter_map(|parameter| parameter["value"].as_str()).next_back();
+            vec![(Document::Model, model.unwrap_or(super::agent::DEFAULT_MODEL).to_owned())]
         }
         Document::Memory | Document::McpServer | Document::ConfigMap | Document::Namespace => Vec::new(),
     }

@@ -76,6 +76,7 @@ pub(super) fn read(
     }
     tool.display_name = spec.title;
     tool.timeout = spec.timeout.or(tool.timeout);
+    tool.on_expired = spec.on_expired;
     if let Some(approval) = spec.approval {
         approval.apply(&mut tool);
     }

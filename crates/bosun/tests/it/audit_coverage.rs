@@ -32,6 +32,20 @@ metadata: {name: risky}
 spec: {type: builtin, builtin: {name: noop}, approval: {required: true}}
 "#;
 
+/// A model that gives every answer the same score, and the evaluator that asks it.
+const JUDGE: &str = r#"
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: judge}
+spec: {provider: scripted, config: {scripted: {file: judge.script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Evaluator
+metadata: {name: strict}
+spec: {parameters: [{name: model.name, value: judge}]}
+"#;
+const VERDICT: &str = "otherwise: [{say: '{\"score\": 0.9, \"reasoning\": \"It is right.\"}'}]\n";
+
 /// A server, and what its log contains so far.
 struct Log {
     server: Server,
@@ -94,6 +108,8 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let world = World::new();
     std::fs::write(world.path("manifests").join("memory.yaml"), MEMORY).unwrap();
     std::fs::write(world.path("manifests").join("risky.yaml"), RISKY).unwrap();
+    std::fs::write(world.path("manifests").join("judge.yaml"), JUDGE).unwrap();
+    std::fs::write(world.path("manifests").join("judge.script.yaml"), VERDICT).unwrap();
     let served = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Tool", "metadata": {"name": "served"},
         "spec": {"type": "external", "description": "Served by workers"}});
     std::fs::write(world.path("manifests").join("served.yaml"), served.to_string()).unwrap();
@@ -111,6 +127,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
         ("tools", json!({"name": "x", "spec": {"type": "external", "description": "Asks the client"}})),
         ("memories", json!({"name": "x", "maxMessages": 20})),
         ("teams", json!({"name": "x", "strategy": "sequential", "members": [{"name": "x", "type": "agent"}]})),
+        ("evaluators", json!({"name": "x", "parameters": [{"name": "model.name", "value": "judge"}]})),
         ("mcp-servers", json!({"name": "x", "address": {"value": "https://mcp.example/mcp"}, "transport": "http"})),
     ] {
         log.check(&format!("post /v1/{kind}"), &[], Some(body), &["resource.created"]).await;
@@ -205,6 +222,11 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let prompt = Some(json!({"prompt": "text"}));
     let model = ["query.created", "query.completed"];
     log.check("post /v1/models/{name}/query", &["scripted"], prompt, &model).await;
+
+    let judged = json!({"name": "judged", "evaluator": {"name": "strict"}, "config": {"input": "2+2", "output": "4"}});
+    log.check("post /v1/evaluations?wait=20s", &[], Some(judged), &model).await;
+    log.check("patch /v1/evaluations/{name}/cancel", &["judged"], None, &[]).await;
+    log.check("delete /v1/evaluations/{name}", &["judged"], None, &["query.deleted"]).await;
 
     for id in ["one", "two", "three", "four"] {
         let mut query = scenarios::query(&format!("said-{id}"), Scenario::Text);

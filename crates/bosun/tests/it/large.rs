@@ -482,7 +482,8 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
         ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
-    let delivery = Delivery { target: DeliveryTarget::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };
+    let delivery =
+        Delivery { target: DeliveryTarget::Call(paused.head.calls[0].id), outcome: Outcome::success(text), took: None };
     let key = (paused.head.namespace.clone(), paused.head.name.clone());
     engine.deliver(Actor::local(), key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
     key

@@ -30,6 +30,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("CONVERSATION_ID_BYTES", REQUESTS, "the_name_of_a_conversation"),
     ("REASON_BYTES", REQUESTS, "the_reason_of_a_cancellation"),
     ("LABELS_BYTES", REQUESTS, "labels_and_annotations"),
+    ("LABELS", REQUESTS, "the_number_of_labels"),
     ("RESOURCE_BYTES", REQUESTS, "a_stored_resource"),
     ("RESOURCE_MEMORY_BYTES", REQUESTS, "the_values_of_a_stored_resource"),
     ("PARAMETERS_BYTES", REQUESTS, "parameters_from_config_maps"),

@@ -409,7 +409,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let (record, call) = of_call(Action::CallFinished, *call)?;
             Some(with_outcome(record, call, outcome).by(&transcript.by))
         }
-        Event::CallResolved { call, outcome, by } => {
+        Event::CallResolved { call, outcome, by, .. } => {
             let (record, call) = of_call(Action::CallDelivered, *call)?;
             Some(with_outcome(record, call, outcome).by(by))
         }

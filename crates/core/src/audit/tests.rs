@@ -204,6 +204,7 @@ fn query(ways: Vec<CallDisposition>) -> (Head, Transcript, Vec<Entry>) {
             written: None,
             dropped: Vec::new(),
             deprecated: None,
+            on_expired: None,
             way,
         })
         .collect();
@@ -232,7 +233,7 @@ fn the_lifetime_of_a_query_becomes_its_records() {
     let (mut head, mut transcript, mut entries) = query(vec![outside]);
     let call = head.calls[0].id;
     let outcome = Outcome::success("secret result");
-    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome, took: None };
     let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false, &by());
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
     let started = machine::advance(&head);

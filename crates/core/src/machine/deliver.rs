@@ -3,7 +3,7 @@
 //! The deadline is compared here, so a result that comes after it is late even if no sweep has run. An invalid result
 //! never gets this far: it is rejected before, and its call stays waiting.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     claim::{self, LeaseState},
@@ -32,6 +32,8 @@ pub enum DeliveryTarget {
 pub struct Delivery {
     pub target: DeliveryTarget,
     pub outcome: Outcome,
+    /// How long the tool ran, if the client has measured it.
+    pub took: Option<Duration>,
 }
 
 /// The verdict on one result.
@@ -112,13 +114,14 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
     if is_hold_expired(head, now) && !deliveries.is_empty() {
         push(&mut ahead, hold_expired());
     }
-    for Delivery { target, outcome } in deliveries {
+    for Delivery { target, outcome, took } in deliveries {
         let verdict = decide(&ahead, now, &target, &outcome);
         delivered.verdicts.push(verdict);
         match verdict {
             DeliveryVerdict::Accepted(call) => {
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
-                push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone() });
+                let took_ms = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+                push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone(), took_ms });
                 if let Some(event) = noticed {
                     push(&mut ahead, event);
                 }
@@ -135,7 +138,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
                         push(&mut ahead, event);
                     }
                 }
-                delivered.refused.push((Delivery { target, outcome }, verdict));
+                delivered.refused.push((Delivery { target, outcome, took }, verdict));
             }
         }
     }

@@ -429,7 +429,7 @@ impl MachineWorld {
         let delivered = deliver(
             &self.head,
             self.now,
-            vec![Delivery { target, outcome: Outcome::success(content) }],
+            vec![Delivery { target, outcome: Outcome::success(content), took: None }],
             hold,
             &Actor::local(),
         );
@@ -615,6 +615,7 @@ fn asked(index: usize, kind: CallKind) -> AskedByModel {
         written: None,
         dropped: Vec::new(),
         deprecated: None,
+        on_expired: None,
         way,
     }
 }

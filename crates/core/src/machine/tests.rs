@@ -77,6 +77,7 @@ fn asked(tool: &str, way: CallDisposition) -> AskedByModel {
         written: None,
         dropped: Vec::new(),
         deprecated: None,
+        on_expired: None,
         way,
     }
 }
@@ -117,11 +118,11 @@ fn ok(text: &str) -> Outcome {
 }
 
 fn to_call(head: &Head, index: usize, outcome: Outcome) -> Delivery {
-    Delivery { target: DeliveryTarget::Call(head.calls[index].id), outcome }
+    Delivery { target: DeliveryTarget::Call(head.calls[index].id), outcome, took: None }
 }
 
 fn to_tool(tool: &str, outcome: Outcome) -> Delivery {
-    Delivery { target: DeliveryTarget::Tool(tool.into()), outcome }
+    Delivery { target: DeliveryTarget::Tool(tool.into()), outcome, took: None }
 }
 
 /// Posts one result, applies it, and returns its verdict.

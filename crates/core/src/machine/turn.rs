@@ -7,7 +7,7 @@ use crate::{
     CallId, Head, Outcome, Timestamp,
     event::{AskedCall, CallRoute, ClaimPolicy, Entry, Event},
     head::Phase,
-    query::{TargetKind, Usage},
+    query::{ExpiryPolicy, TargetKind, Usage},
     tree::TreeBudget,
 };
 
@@ -49,6 +49,8 @@ pub struct AskedByModel {
     pub written: Option<String>,
     pub dropped: Vec<String>,
     pub deprecated: Option<String>,
+    /// The tool's own policy for a call that the client does not answer in time.
+    pub on_expired: Option<ExpiryPolicy>,
     pub way: CallDisposition,
 }
 
@@ -193,6 +195,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
             written: asked.written,
             dropped: asked.dropped,
             deprecated: asked.deprecated,
+            on_expired: asked.on_expired.filter(|_| matches!(route, CallRoute::Outside { .. })),
             route,
         })));
     }

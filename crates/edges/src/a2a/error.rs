@@ -199,6 +199,7 @@ fn kind_of(code: Code) -> ErrorKind {
         | Code::NotWithheld
         | Code::QueryChanged
         | Code::QueryNotHeld
+        | Code::QueryNotCompleted
         | Code::JournalFull
         | Code::HoldExpired
         | Code::TooManyUploads

@@ -289,7 +289,7 @@ impl AgentRequest {
         let mut page = LatestTasks::new(params.page_size);
         let mut total_size = 0;
         let shown = Shown { artifacts: params.include_artifacts, ..Shown::all(params.history_length) };
-        let (mut queries, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
+        let (mut queries, mut looked_at) = (QueryPage { limit: 500, ..QueryPage::default() }, 0);
         loop {
             queries.limit = queries.limit.min(TASKS_LISTED - looked_at);
             let listed = self.engine().list(&self.namespace, &queries).await?;

@@ -187,6 +187,7 @@ pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenRes
         which: CallRef::Call(*call),
         tool_name: None,
         outcome: outcome(index),
+        took: None,
     };
     open.iter().enumerate().map(result).collect()
 }

@@ -7,14 +7,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, CallId, Content, Head, Outcome,
+    Actor, CallId, Content, Head, Outcome, duration,
     head::CallState,
     machine::{Delivery, DeliveryTarget, DeliveryVerdict, outcome_code},
 };
 use bosun_engine::{DeliverReport, Engine, EngineError, QueryKey, Snapshot};
 use bosun_reading::{
     Field, FieldTable,
-    table::{flag_schema, object_schema, text_schema},
+    table::{duration_schema, flag_schema, object_schema, text_schema},
 };
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ pub(crate) const TOOL_NAME: Field = Field::new("toolName", text_schema);
 pub(crate) const TOOL_RESULT: Field = Field::new("toolResult", result_schema);
 pub(crate) const SHORT_RESULT: Field = Field::new("result", result_schema);
 pub(crate) const SUCCESS: Field = Field::new("success", flag_schema);
+pub(crate) const TOOK: Field = Field::new("duration", duration_schema);
 pub(crate) const FAILED_WITH: Field =
     Field::new("error", || json!({"anyOf": [{"type": "string"}, object_schema(ERROR, &["message"])]}));
 const ERROR: FieldTable = &[Field::new("code", text_schema), Field::new("message", text_schema)];
@@ -47,6 +48,8 @@ pub(crate) struct GivenResult {
     pub(crate) which: CallRef,
     pub(crate) tool_name: Option<String>,
     pub(crate) outcome: Outcome,
+    /// How long the tool ran, if the client has measured it.
+    pub(crate) took: Option<Duration>,
 }
 
 /// How a client names the call of a result.
@@ -93,7 +96,7 @@ impl GivenResult {
             CallRef::Claimed(id, lease) => DeliveryTarget::Claimed(*id, Arc::clone(lease)),
             CallRef::Foreign(_) => return None,
         };
-        Some(Delivery { target, outcome: self.outcome.clone() })
+        Some(Delivery { target, outcome: self.outcome.clone(), took: self.took })
     }
 }
 
@@ -107,13 +110,13 @@ pub(crate) fn read_result(fields: &BodyFields<'_>) -> Option<GivenResult> {
         let message = format!("is missing: say which call it is for, here or as `{name_path}`");
         fields.reject("toolCallId", "missing", message);
     }
-    let outcome = read_outcome(fields);
+    let (outcome, took) = (read_outcome(fields), read_took(fields));
     let which = match (id, &tool_name) {
         (Some(id), _) => CallRef::of(id),
         (None, Some(name)) => CallRef::Tool(name.clone()),
         (None, None) => return None,
     };
-    Some(GivenResult { which, tool_name, outcome: outcome? })
+    Some(GivenResult { which, tool_name, outcome: outcome?, took })
 }
 
 pub(crate) fn read_outcome(fields: &BodyFields<'_>) -> Option<Outcome> {
@@ -144,6 +147,15 @@ pub(crate) fn read_outcome(fields: &BodyFields<'_>) -> Option<Outcome> {
             None
         }
     }
+}
+
+/// `duration`: how long the tool ran, as the client has measured it.
+pub(crate) fn read_took(fields: &BodyFields<'_>) -> Option<Duration> {
+    let took = duration::measured_from_json(&fields.get("duration")?);
+    if took.is_none() {
+        fields.reject("duration", "invalid_duration", "must be how long the tool ran, such as `70ms` or `1.5s`");
+    }
+    took
 }
 
 /// The content of a failure in addition to its message, if any.

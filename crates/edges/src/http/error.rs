@@ -117,6 +117,7 @@ codes! {
     NotWithheld = CONFLICT "not_withheld",
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
+    QueryNotCompleted = CONFLICT "query_not_completed",
     ConversationBusy = CONFLICT "conversation_busy",
     JournalFull = CONFLICT "journal_full",
     AlreadyResolved = CONFLICT "already_resolved",

@@ -56,6 +56,56 @@ fn tool_results_sent(world: &TestServer) -> Vec<String> {
         .collect()
 }
 
+/// In a batch, each call has its own time and not that of the slowest.
+#[tokio::test(start_paused = true)]
+async fn the_time_that_the_client_measured_is_in_the_history() {
+    let (world, ids) = paused_on_three().await;
+    let result = |id: &str, duration: Value| json!({"toolCallId": id, "result": "1", "duration": duration});
+    let wrong = json!({"toolResults": [result(&ids[0], json!("soon"))]});
+    assert_eq!(world.post(RESULTS, &wrong).await.refusal(), (422, "invalid_tool_result"));
+    let batch = json!({"toolResults": [result(&ids[0], json!("70ms")), result(&ids[1], json!(1.5)), result(&ids[2], json!(0))]});
+    let ended = world.post(RESULTS, &batch).await.ok();
+    let history = ended["toolExecutionHistory"].as_array().unwrap();
+    let durations: Vec<_> = history.iter().map(|call| call["duration"].as_str().unwrap()).collect();
+    assert_eq!(durations, ["70ms", "1.5s", "0s"]);
+    // It is no part of the result: the same one with another time is a replay.
+    let again = json!({"toolResults": [result(&ids[0], json!("9s"))]});
+    assert!(replayed(&world.post(RESULTS, &again).await));
+    assert_eq!(world.get("/v1/queries/q?view=rfc").await.ok()["toolExecutionHistory"][0]["duration"], "70ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_uploaded_result_is_a_parameter() {
+    let (world, id) = paused().await;
+    let path = format!("/v1/queries/q/tool-calls/{id}/result?duration=250ms");
+    let sent = world.send("PUT", &path, &[("content-type", "text/plain")], "2108".to_owned()).await.ok();
+    assert_eq!(sent["toolExecutionHistory"][0]["duration"], "250ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_may_end_its_query_when_its_call_expires() {
+    for (of_tool, of_query, expect) in
+        [("fail", "tell", "failed"), ("tell", "fail", "completed"), ("fail", "fail", "failed")]
+    {
+        let world = TestServer::new(calculating()).await;
+        let mut query = with_calculator("q");
+        query["externalTools"][0]["onExpired"] = of_tool.into();
+        query["onExpired"] = of_query.into();
+        world.post("/v1/queries?wait=true", &query).await.ok();
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        let ended = world.get("/v1/queries/q?wait=20s").await.ok();
+        assert_eq!(ended["status"], expect, "{of_tool} {of_query}: {ended}");
+        if expect == "failed" {
+            assert_eq!(ended["error"]["code"], "call_expired");
+            assert!(ended["error"]["message"].as_str().unwrap().contains("the tool has `onExpired: fail`"), "{ended}");
+        }
+    }
+    let world = TestServer::new(calculating()).await;
+    let mut query = with_calculator("q");
+    query["externalTools"][0]["onExpired"] = "shout".into();
+    assert_eq!(world.post("/v1/queries", &query).await.refusal(), (422, "invalid_tool_definitions"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_first_result_counts_and_the_same_again_is_a_replay() {
     let (world, id) = paused().await;

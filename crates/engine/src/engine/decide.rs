@@ -185,7 +185,7 @@ impl Inner {
         let is_request =
             |call: &CallHead| call.state.waiting().is_some_and(|waiting| waiting.on == WaitingOn::Parameters);
         let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
-        for Delivery { target, outcome } in deliveries {
+        for Delivery { target, outcome, .. } in deliveries {
             let is_meant = |call: &&CallHead| match target {
                 DeliveryTarget::Call(id) | DeliveryTarget::Claimed(id, _) => call.id == *id,
                 DeliveryTarget::Tool(name) => *call.tool == **name,

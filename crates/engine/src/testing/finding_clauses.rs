@@ -2,17 +2,18 @@
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, Status, Timestamp,
     event::Changed,
     machine::{self, CallDecision, CallDisposition, Decision, ModelTurnReply, Takeover},
-    query::AskedLimits,
+    query::{AskedLimits, Spec, TargetKind},
+    tool::label_selector::LabelSelector,
 };
 
 use super::{
-    query_writer::QueryWriter,
+    query_writer::{QueryWriter, spec},
     store_contract::{LONG, StorePlace, durable, namespace},
 };
 use crate::store::{PAGE_BYTES, QueryPage, Runnable, Store, WantedQueries};
@@ -57,9 +58,104 @@ pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<
         (9, None, done, ("q4 q2", false, 2)),
     ];
     for (limit, before, status, (expect, more, total)) in cases {
-        let page = QueryPage { limit, before, status, approvals: false };
+        let page = QueryPage { limit, before, status, ..QueryPage::default() };
         assert_eq!(names(page.clone()).await, (expect.to_owned(), more, total), "{page:?}");
     }
+}
+
+pub async fn queries_are_found_by_label_session_target_and_time(mut place: Box<dyn StorePlace>) {
+    let store = place.open();
+    let labels = |text: &str| {
+        let pairs = text.split_whitespace().filter_map(|pair| pair.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    let mut writers = Vec::new();
+    for (number, text, session, target) in [
+        (1, "team=red tier=gold", Some("s1"), (TargetKind::Agent, "clerk")),
+        (2, "team=red", Some("s2"), (TargetKind::Model, "clerk")),
+        (3, "team=blue tier=", None, (TargetKind::Agent, "clerk")),
+        (4, "", Some("s1"), (TargetKind::Agent, "pilot")),
+    ] {
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        let spec = Spec {
+            labels: labels(text),
+            session_id: session.map(str::to_owned),
+            target_kind: target.0,
+            target: target.1.to_owned(),
+            ..spec()
+        };
+        let created = writer.create_as(spec);
+        writer.send(&*store, created);
+        writer.append(&*store, machine::advance(writer.head()));
+        writers.push(writer);
+    }
+    let mut elsewhere = QueryWriter::new("other", "q5", 5);
+    let created = elsewhere.create_as(Spec { labels: labels("team=red"), session_id: Some("s1".into()), ..spec() });
+    let position = elsewhere.send(&*store, created);
+    durable(&*store, position).await;
+    let names = async |store: &dyn Store, page: QueryPage| {
+        let listed = store.list(&namespace("default"), &page).await.expect("readable");
+        assert_eq!(listed.total, listed.queries.len() as u64, "{page:?}");
+        listed.queries.iter().map(|(head, _)| head.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let all = || QueryPage { limit: 9, ..QueryPage::default() };
+    let with = |text: &str| QueryPage { labels: LabelSelector::parse(text).expect("a selector"), ..all() };
+    for (selector, expect) in [
+        ("team=red", "q2 q1"),
+        ("team=red,tier=gold", "q1"),
+        ("team!=red", "q4 q3"),
+        ("team in (red, blue)", "q3 q2 q1"),
+        ("team notin (red)", "q4 q3"),
+        ("tier", "q3 q1"),
+        ("!tier", "q4 q2"),
+        ("tier=", "q3"),
+        ("team=red,!tier", "q2"),
+        ("team=red,team=blue", ""),
+        ("team=green", ""),
+        ("session=s1", ""),
+    ] {
+        assert_eq!(names(&*store, with(selector)).await, expect, "{selector}");
+    }
+    let session = |id: &str| QueryPage { session: Some(id.to_owned()), ..all() };
+    assert_eq!(names(&*store, session("s1")).await, "q4 q1");
+    assert_eq!(names(&*store, session("s9")).await, "");
+    let target = |kind, name: &str| QueryPage { target: Some((kind, name.to_owned())), ..all() };
+    assert_eq!(names(&*store, target(TargetKind::Agent, "clerk")).await, "q3 q1");
+    assert_eq!(names(&*store, target(TargetKind::Model, "clerk")).await, "q2");
+    let mut page = session("s1");
+    page.target = Some((TargetKind::Agent, "clerk".to_owned()));
+    page.labels = LabelSelector::parse("tier").expect("a selector");
+    assert_eq!(names(&*store, page.clone()).await, "q1");
+    page.status = Some(Status::Completed);
+    assert_eq!(names(&*store, page).await, "");
+    let at = |index: usize| Some(writers[index].head().created_at);
+    assert_eq!(names(&*store, QueryPage { since: at(1), until: at(3), ..all() }).await, "q3 q2");
+    assert_eq!(names(&*store, QueryPage { since: at(1), ..session("s1") }).await, "q4");
+    assert_eq!(names(&*store, QueryPage { until: at(1), ..with("team=red") }).await, "q1");
+
+    // A change of labels replaces them; a page continues where the last one ended; ends and deletions are seen.
+    let changed = Changed { labels: Some(labels("team=blue").into()), ..Changed::default() };
+    let position = writers[0].append(&*store, vec![Event::Changed(Box::new(changed))]);
+    durable(&*store, position).await;
+    assert_eq!(names(&*store, with("team=red")).await, "q2");
+    assert_eq!(names(&*store, with("tier")).await, "q3");
+    assert_eq!(names(&*store, session("s1")).await, "q4 q1");
+    let page = QueryPage { limit: 1, ..with("team=blue") };
+    let listed = store.list(&namespace("default"), &page).await.expect("readable");
+    assert_eq!((listed.total, listed.next), (2, Some(writers[2].uid())));
+    let listed = store.list(&namespace("default"), &QueryPage { before: listed.next, ..page }).await.expect("readable");
+    assert_eq!((&*listed.queries[0].0.name.to_string(), listed.next), ("q1", None));
+    let events = machine::cancel(writers[3].head(), None, &Actor::local());
+    let position = writers[3].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(names(&*store, QueryPage { status: Some(Status::Cancelled), ..session("s1") }).await, "q4");
+    assert_eq!(names(&*store, QueryPage { status: Some(Status::Cancelled), ..all() }).await, "q4");
+    assert_eq!(names(&*store, QueryPage { status: Some(Status::Running), ..all() }).await, "q3 q2 q1");
+    drop(store);
+    let store = place.open();
+    assert_eq!(names(&*store, with("team=blue")).await, "q3 q1");
+    store.remove(super::store_contract::removal(&writers[2]), Timestamp(1)).await.expect("writable");
+    assert_eq!(names(&*store, with("team=blue")).await, "q1");
 }
 
 pub async fn queries_with_open_approvals_are_listed_whatever_else_they_wait_for(mut place: Box<dyn StorePlace>) {
@@ -78,7 +174,7 @@ pub async fn queries_with_open_approvals_are_listed_whatever_else_they_wait_for(
         writers.push(writer);
     }
     let names = async |limit: usize, before| {
-        let page = QueryPage { limit, before, status: None, approvals: true };
+        let page = QueryPage { limit, before, approvals: true, ..QueryPage::default() };
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
         for (head, entries) in &listed.queries {
             assert!(has_all_open_calls(head, &entries[1..]), "lists show the open calls: {entries:?}");
@@ -116,7 +212,7 @@ pub async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
         let position = writer.append(&*store, events);
         durable(&*store, position).await;
     }
-    let page = QueryPage { limit: 9, before: None, status: None, approvals: false };
+    let page = QueryPage { limit: 9, ..QueryPage::default() };
     let listed = store.list(&namespace("default"), &page).await.expect("readable");
     let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.outside_calls().count()).collect();
     assert_eq!(waiting, [10, 8, 7, 2, 1]);
@@ -141,7 +237,7 @@ pub async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePlace>) {
         let position = writer.append(&*store, machine::end_turn(writer.head(), Timestamp(1), reply));
         durable(&*store, position).await;
     }
-    let mut page = QueryPage { limit: 100, before: None, status: None, approvals: false };
+    let mut page = QueryPage { limit: 100, ..QueryPage::default() };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&namespace("default"), &page).await.expect("readable");

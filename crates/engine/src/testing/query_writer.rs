@@ -158,6 +158,7 @@ impl QueryWriter {
                 written: None,
                 dropped: Vec::new(),
                 deprecated: None,
+                on_expired: None,
                 way,
             })
             .collect();
@@ -171,7 +172,7 @@ impl QueryWriter {
         let waiting: Vec<_> = self.head().outside_calls().map(|(call, _)| call.id).collect();
         let deliveries = waiting
             .into_iter()
-            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone() })
+            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone(), took: None })
             .collect();
         machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }

@@ -41,6 +41,7 @@ macro_rules! store_contract {
             append_clauses::concurrent_writers_all_succeed,
             content_clauses::a_document_is_stored_once,
             finding_clauses::a_list_has_pages_newest_first_with_total_and_filter,
+            finding_clauses::queries_are_found_by_label_session_target_and_time,
             finding_clauses::queries_with_open_approvals_are_listed_whatever_else_they_wait_for,
             finding_clauses::a_list_shows_every_open_call,
             finding_clauses::a_page_of_large_answers_is_short,
@@ -124,7 +125,7 @@ pub fn fold(stored: &Stored) -> Head {
 }
 
 pub(super) fn page(limit: usize) -> QueryPage {
-    QueryPage { limit, before: None, status: None, approvals: false }
+    QueryPage { limit, ..QueryPage::default() }
 }
 
 /// The deletion of this query of the default namespace.

@@ -37,7 +37,7 @@ fn long_text() -> String {
 }
 
 async fn deliver(world: &EngineWorld, call: CallId, outcome: Outcome) -> Result<DeliverReport, EngineError> {
-    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome, took: None };
     world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, PATIENCE).await
 }
 
@@ -108,7 +108,7 @@ async fn large_results_of_a_failure_and_of_a_batch_are_stored_too() {
     let failed = Outcome::Failure { code: "c".into(), message: "no".into(), content: Some(json!(long_text()).into()) };
     let deliveries = [failed, Outcome::success(rows.clone())].into_iter().enumerate();
     let deliveries = deliveries
-        .map(|(index, outcome)| Delivery { target: DeliveryTarget::Call(call(&paused, index)), outcome })
+        .map(|(index, outcome)| Delivery { target: DeliveryTarget::Call(call(&paused, index)), outcome, took: None })
         .collect();
     let report = world.engine.deliver(Actor::local(), key("q"), deliveries, false, PATIENCE).await.unwrap();
     let kept: Vec<_> =
@@ -310,7 +310,7 @@ async fn a_result_that_is_first_refused_and_then_accepted_is_sealed_first() {
     let blobs = MemoryBlobs::new();
     let id = CallId::derive(QueryUid::new(1, [0; 10]), 1, 0);
     let outcome = Outcome::success(long_text());
-    let mut deliveries = vec![Delivery { target: DeliveryTarget::Call(id), outcome }];
+    let mut deliveries = vec![Delivery { target: DeliveryTarget::Call(id), outcome, took: None }];
     let mut large = LargeResults::extract_large(&mut deliveries);
     let hash = deliveries[0].outcome.large().unwrap().hash;
     // A cancellation precedes it.

@@ -118,7 +118,7 @@ fn asks_once() -> ScriptedModel {
 }
 
 fn answer() -> Delivery {
-    Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42") }
+    Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42"), took: None }
 }
 
 fn in_namespace(namespace: &Namespace, name: &str) -> Submission {

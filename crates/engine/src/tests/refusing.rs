@@ -193,7 +193,11 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
         let post = async || {
-            let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+            let delivery = Delivery {
+                target: DeliveryTarget::Call(call(&paused, 0)),
+                outcome: Outcome::success("42"),
+                took: None,
+            };
             world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, wait).await
         };
         store.faults.make_room(0);
@@ -230,7 +234,8 @@ async fn an_end_that_was_not_kept_is_retried() {
     for _ in 0..20 {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
-        let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+        let delivery =
+            Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42"), took: None };
         world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
         // The resumption is kept; what comes after it is not.
         store.faults.make_room(1);

@@ -97,6 +97,7 @@ async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() 
         written: None,
         dropped: Vec::new(),
         deprecated: None,
+        on_expired: None,
         way: CallDisposition::Inside { repeatable: true },
     };
     let reply = ModelTurnReply { calls: vec![asked], ..ModelTurnReply::default() };

@@ -455,6 +455,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
         written: Some(written),
         dropped: Vec::new(),
         deprecated: None,
+        on_expired: None,
         way: CallDisposition::Refused { code: code.into(), message, details },
     };
     let refused = |tool, alias, written, code: &str, message| refused_with(tool, alias, written, code, message, None);
@@ -515,6 +516,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
                 written,
                 dropped,
                 deprecated: tool.deprecation_warning(),
+                on_expired: tool.on_expired,
                 way,
             }
         }

@@ -78,6 +78,7 @@ async function resultOf(call: ArkToolCall, toolbox: Toolbox, durations: Map<stri
 }
 
 function toResult(toolCallId: string, { outcome, durationMs }: TimedOutcome, durations: Map<string, string>): ArkToolResult {
-	durations.set(toolCallId, `${Math.round(durationMs)}ms`);
-	return { toolCallId, ...outcome };
+	const duration = `${Math.round(durationMs)}ms`;
+	durations.set(toolCallId, duration);
+	return { toolCallId, duration, ...outcome };
 }

@@ -13,11 +13,13 @@ mod claimable;
 mod connection;
 mod conversations;
 mod inspect;
+mod list;
 mod open;
 mod read;
 mod remove;
 mod resources;
 mod schema;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -302,7 +304,7 @@ impl Store for Sqlite {
 
     async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let (namespace, page) = (namespace.clone(), page.clone());
-        self.read(move |connection| read::list(connection, &namespace, &page)).await
+        self.read(move |connection| list::list(connection, &namespace, &page)).await
     }
 
     async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {

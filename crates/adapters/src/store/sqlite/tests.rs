@@ -6,7 +6,10 @@ mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
-use bosun_core::{Actor, Content, Outcome, audit::Action, content::Large, machine};
+use bosun_core::{
+    Actor, Content, Outcome, Status, audit::Action, content::Large, machine, query::TargetKind,
+    tool::label_selector::LabelSelector,
+};
 use bosun_engine::resource::{ManifestChange, ResourceKey, ResourceKind};
 use bosun_engine::testing::{
     query_writer::QueryWriter,
@@ -195,10 +198,7 @@ async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert!(matches!(builds_on_it, Err(StoreError::Unavailable(_))), "{builds_on_it:?}");
     assert_eq!(store.stats().commits, 1);
-    let listed = store
-        .list(&Namespace::default(), &QueryPage { limit: 9, before: None, status: None, approvals: false })
-        .await
-        .unwrap();
+    let listed = store.list(&Namespace::default(), &QueryPage { limit: 9, ..QueryPage::default() }).await.unwrap();
     assert_eq!(listed.total, 2);
 }
 
@@ -278,10 +278,7 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
         Err(_) => create().await.unwrap(),
     };
     kept.push(recovered);
-    let listed = store
-        .list(&Namespace::default(), &QueryPage { limit: 99, before: None, status: None, approvals: false })
-        .await
-        .unwrap();
+    let listed = store.list(&Namespace::default(), &QueryPage { limit: 99, ..QueryPage::default() }).await.unwrap();
     assert_eq!(listed.total, kept.len() as u64, "what failed left nothing behind");
     drop(store);
     let whole: String = directory.connection().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -390,7 +387,7 @@ async fn an_unreadable_query_hides_no_other() {
     let cause = std::error::Error::source(&newer).unwrap().to_string();
     assert!(cause.contains("version 99, newer"), "{cause}");
     assert!(load(3).await.unwrap().is_some());
-    let page = QueryPage { limit: 1, before: None, status: None, approvals: false };
+    let page = QueryPage { limit: 1, ..QueryPage::default() };
     let listed = store.list(&Namespace::default(), &page).await.unwrap();
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
@@ -413,7 +410,7 @@ async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
          WHERE key = (SELECT (id << 24) + seq FROM queries WHERE name = 'broken')";
     assert_eq!(directory.connection().execute(broken, []).unwrap(), 1);
     let store = directory.store();
-    let mut page = QueryPage { limit: 1, before: None, status: None, approvals: false };
+    let mut page = QueryPage { limit: 1, ..QueryPage::default() };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&Namespace::default(), &page).await.unwrap();
@@ -485,41 +482,7 @@ fn every_read_uses_an_index() {
                 "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
             ],
         ),
-        (
-            read::LIST,
-            vec![
-                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
-            ],
-        ),
-        (
-            read::LIST_APPROVALS,
-            vec![
-                "SEARCH queries USING INDEX queries_with_approvals (namespace=? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
-            ],
-        ),
-        (
-            read::LATEST_APPROVALS,
-            vec![
-                "SEARCH queries USING INDEX queries_with_approvals (namespace=? AND uid>? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-            ],
-        ),
-        (
-            read::LATEST,
-            vec![
-                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid>? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-            ],
-        ),
-        (
-            read::REST,
-            vec![
-                "SEARCH queries USING COVERING INDEX queries_by_age (namespace=? AND uid=?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-            ],
-        ),
+        (list::ENTRIES, vec!["SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
         (read::REFERRED, vec!["SEARCH blobs USING PRIMARY KEY (hash=?)"]),
         (
             read::IN_USE,
@@ -551,13 +514,49 @@ fn every_read_uses_an_index() {
         (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
     ];
     for (sql, expect) in plans {
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-        let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
-        let plan: Vec<String> = statement
-            .query_map(rusqlite::params_from_iter(unbound), |row| row.get(3))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
-        assert_eq!(plan, expect, "{sql}");
+        check_plan(&connection, sql, &expect);
     }
+}
+
+#[track_caller]
+fn check_plan(connection: &Connection, sql: &str, expect: &[&str]) {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
+    let plan: Vec<String> = statement
+        .query_map(rusqlite::params_from_iter(unbound), |row| row.get(3))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(plan, expect, "{sql}");
+}
+
+/// A list is read in the order of one index, and no list sorts or reads the rows of other sessions, labels or states.
+#[test]
+fn every_list_uses_an_index() {
+    let directory = TestDirectory::new();
+    drop(directory.store());
+    let connection = directory.connection();
+    let before = Some(QueryWriter::new("default", "q", 1).uid());
+    let check = |page: QueryPage, expect: &str, also: &[&str]| {
+        let search = list::ListSearch::new(&Namespace::default(), &QueryPage { before, ..page });
+        let first = format!("SEARCH {expect}");
+        let journal = "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)";
+        // What is compared row by row is listed behind what is read.
+        check_plan(&connection, &search.list, &[&[first.as_str()], also, &[journal]].concat());
+    };
+    check(QueryPage::default(), "queries USING INDEX queries_by_age (namespace=? AND uid<?)", &[]);
+    let page = QueryPage { approvals: true, ..QueryPage::default() };
+    check(page, "queries USING INDEX queries_with_approvals (namespace=? AND uid<?)", &[]);
+    let page = QueryPage { status: Some(Status::Failed), ..QueryPage::default() };
+    check(page, "queries USING INDEX queries_ended (namespace=? AND status=? AND uid<?)", &[]);
+    let page = QueryPage { status: Some(Status::Waiting), ..QueryPage::default() };
+    check(page, "queries USING INDEX queries_open (namespace=? AND uid<?)", &[]);
+    let by_term = "found USING COVERING INDEX query_terms_by_value (namespace=? AND name=? AND value=? AND uid<?)";
+    let row = "SEARCH queries USING INTEGER PRIMARY KEY (rowid=?)";
+    let page = QueryPage { session: Some("s".to_owned()), status: Some(Status::Waiting), ..QueryPage::default() };
+    check(page, by_term, &[row]);
+    let page = QueryPage { target: Some((TargetKind::Agent, "a".to_owned())), ..QueryPage::default() };
+    check(page, by_term, &[row]);
+    let labels = LabelSelector::parse("team=red").unwrap();
+    check(QueryPage { labels, ..QueryPage::default() }, by_term, &[row]);
 }

@@ -436,6 +436,9 @@ impl WriteConnection {
                     .execute(params![(id << SEQ_BITS) + row.seq as i64, row.at.0, row.body])
                     .map_err(|error| self.classify(index, error))?;
             }
+            if let Some(change) = &batch[index].terms {
+                self.write_terms(id, &batch[index].head, change).map_err(|error| self.classify(index, error))?;
+            }
             for hash in &batch[index].blobs {
                 self.connection
                     .prepare_cached(ADD_REFERENCE)?

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
-    JSON_MEMORY_BYTES, LABELS_BYTES, MESSAGE_ID_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES,
-    RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, TASK_PAGE_ENTRIES, WAIT_SECONDS,
-    WARNINGS_KEPT,
+    JSON_MEMORY_BYTES, LABELS, LABELS_BYTES, MESSAGE_ID_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES,
+    RENDERED_BYTES, RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, TASK_PAGE_ENTRIES,
+    WAIT_SECONDS, WARNINGS_KEPT,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -121,6 +121,18 @@ async fn labels_and_annotations() {
         with(LABELS_BYTES).await.is_taken();
         with(LABELS_BYTES + 1).await.has_fault("too_large");
     }
+}
+
+#[tokio::test]
+async fn the_number_of_labels() {
+    let site = Site::open().await;
+    let with = async |field: &str, count: usize| {
+        let labels: Map<String, Value> = (0..count).map(|number| (format!("l{number}"), "v".into())).collect();
+        site.create(json!({"metadata": {field: labels}})).await
+    };
+    with("labels", LABELS).await.is_taken();
+    with("labels", LABELS + 1).await.has_fault("too_many");
+    with("annotations", LABELS + 1).await.is_taken();
 }
 
 /// Fields are changed one by one, and what is not named stays.

@@ -82,7 +82,10 @@ fn every_event_survives_encoding_and_decoding() {
         Event::CallStarted { call, attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::failure("a", "b").into() },
         Event::CallResolved {
-            call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})).into(), by: by.clone()
+            call,
+            outcome: Outcome::success(json!({"deep": [1, null, "ü"]})).into(),
+            by: by.clone(),
+            took_ms: Some(70),
         },
         Event::CallApproved { call, hash: ContentHash::of(b"a"), arguments: None, by: by.clone() },
         Event::CallApproved {

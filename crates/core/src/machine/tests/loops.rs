@@ -15,7 +15,7 @@ fn a_repeated_call_and_result_warns_at_three_turns_and_fails_at_four() {
         let delivered = deliver(
             &head,
             NOW,
-            vec![Delivery { target: DeliveryTarget::Call(id), outcome: ok("same") }],
+            vec![Delivery { target: DeliveryTarget::Call(id), outcome: ok("same"), took: None }],
             false,
             &Actor::local(),
         );

@@ -251,7 +251,7 @@ pub(crate) fn rfc_status(status: Status) -> &'static str {
     }
 }
 
-fn ark_phase(status: Status) -> &'static str {
+pub(crate) fn ark_phase(status: Status) -> &'static str {
     match status {
         Status::Queued => "pending",
         Status::Running => "running",
@@ -427,7 +427,9 @@ pub(crate) fn open_approvals(listed: &ListedQueries) -> wire::List<wire::OpenApp
 }
 
 fn execution(call: &Call) -> Option<wire::Execution> {
-    let RecordedOutcome { outcome, at } = call.result.as_ref()?;
+    let RecordedOutcome { outcome, at, took } = call.result.as_ref()?;
+    // The client's own measure is of the tool alone; ours includes the way to the client and back.
+    let took = took.unwrap_or_else(|| at.since(call.started_at.unwrap_or(call.asked_at)));
     Some(wire::Execution {
         tool_call_id: call.asked.call.to_string(),
         tool_name: call.asked.tool.clone(),
@@ -441,7 +443,7 @@ fn execution(call: &Call) -> Option<wire::Execution> {
             CallRoute::Refused { .. } => None,
         },
         success: outcome.is_success(),
-        duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
+        duration: duration::format(took),
         error: outcome_error(outcome),
         large_result: outcome.large().map(|large| large_result(call.asked.call, large)),
         cached: matches!(call.asked.route, CallRoute::Cached { .. }),

@@ -6,7 +6,7 @@
 //! query, have no `id`: they are sent again with the entry that they belong to. Watching changes nothing: a subscriber
 //! that disconnects cancels nothing.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -287,13 +287,16 @@ impl EventTranslator {
                 }
                 Some(("approval_decided", data))
             }
-            Event::CallResolved { call, outcome, .. } => {
+            Event::CallResolved { call, outcome, took_ms, .. } => {
                 let name = self.calls.get(call).map(|shown| &*shown.asked.tool);
                 let mut data = json!({
                     "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
                 });
                 if let Some(large) = outcome.large() {
                     data["largeResult"] = json!(large_result(*call, large));
+                }
+                if let Some(took) = took_ms {
+                    data["duration"] = duration::format(Duration::from_millis(*took)).into();
                 }
                 Some(("tool_result_received", data))
             }

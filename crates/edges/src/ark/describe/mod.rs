@@ -27,6 +27,7 @@ use crate::{
     http::{error::Code, routes::RouteEntry},
 };
 
+mod evaluations;
 mod queries;
 mod workers;
 
@@ -262,6 +263,7 @@ fn operations() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS
         .iter()
         .chain(queries::OPERATIONS)
+        .chain(evaluations::OPERATIONS)
         .chain(workers::OPERATIONS)
         .chain(conversations)
         .chain(resources::OPERATIONS)

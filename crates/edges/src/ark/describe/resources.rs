@@ -14,8 +14,8 @@ use crate::{
         resource::{
             self, body, raw,
             wire::{
-                Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer,
-                McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
+                Agent, Deleted, Evaluator, ListedAgent, ListedEvaluator, ListedMemory, ListedModel, ListedTeam,
+                ListedTool, McpServer, McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
             },
         },
         wire::List,
@@ -104,6 +104,7 @@ operations! {
     "tools" "Tools" "Tool" "tool" ListedTool, Tool, new_tool, tool, DescribedAnswer::Nothing;
     "memories" "Memories" "Memory" "memory" ListedMemory, Memory, new_memory, memory, DescribedAnswer::Json(schema::<Deleted>);
     "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
+    "evaluators" "Evaluators" "Evaluator" "evaluator" ListedEvaluator, Evaluator, new_evaluator, evaluator, DescribedAnswer::Json(schema::<Deleted>);
     "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
     {
         Operation {
@@ -268,6 +269,7 @@ const TABLES: &[(ResourceKind, FieldTable)] = &[
     (ResourceKind::Tool, spec::TOOL),
     (ResourceKind::Memory, spec::MEMORY),
     (ResourceKind::Team, spec::TEAM),
+    (ResourceKind::Evaluator, spec::EVALUATOR),
     (ResourceKind::McpServer, spec::MCP_SERVER),
 ];
 
@@ -327,6 +329,7 @@ bodies! {
     new_tool tool Tool;
     new_memory memory Memory;
     new_team team Team;
+    new_evaluator evaluator Evaluator;
     new_server server McpServer;
 }
 

@@ -85,7 +85,7 @@ pub(crate) async fn list_approvals(
     namespace: RequestNamespace,
     Params { given: paging, warnings }: Params<Paging<QueryToken>>,
 ) -> Result<Response, ApiError> {
-    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: None, approvals: true };
+    let page = QueryPage { limit: paging.limit(), before: paging.before()?, approvals: true, ..QueryPage::default() };
     let listed = list_page(&app, &caller, &namespace, &page).await?;
     Ok(with_warnings(Json(convert::open_approvals(&listed)), &warnings))
 }
@@ -134,7 +134,7 @@ pub(crate) async fn approve_task(
 
 /// The query whose call this is, if it waits for approval.
 async fn find(app: &AppState, namespace: &Namespace, call: CallId) -> Result<Option<QueryKey>, ApiError> {
-    let mut page = QueryPage { limit: PAGE, before: None, status: None, approvals: true };
+    let mut page = QueryPage { limit: PAGE, approvals: true, ..QueryPage::default() };
     loop {
         let listed = app.engine.list(namespace, &page).await?;
         let found = listed.queries.iter().find(|(head, _)| head.approvals().any(|(open, _)| open.id == call));

@@ -140,7 +140,7 @@ pub(crate) async fn get_event(
 /// The queries that were created last, and the one that is called `named`, however old it is.
 async fn latest(app: &AppState, namespace: &Namespace, named: Option<&str>) -> Result<Vec<QueryName>, ApiError> {
     let mut names = Vec::new();
-    let mut page = QueryPage { limit: LATEST, before: None, status: None, approvals: false };
+    let mut page = QueryPage { limit: LATEST, ..QueryPage::default() };
     while page.limit > 0 {
         let listed = app.engine.list(namespace, &page).await?;
         names.extend(listed.queries.into_iter().map(|(head, _)| head.name));

@@ -24,8 +24,8 @@ use crate::{
             stream, tree,
         },
         params::{
-            ArkView, ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QueryToken, ResultOptions, StateFilter,
-            ViewChoice, WaitTime,
+            ArkView, ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QuerySearch, QueryToken, ResultOptions,
+            StateFilter, ViewChoice, WaitTime,
             path::{CallPath, QueryPath},
         },
         reading::{
@@ -53,7 +53,7 @@ pub(crate) const CANCEL: FieldTable = &[Field::new("reason", || json!({"type": "
 /// The body of a continuation.
 pub(crate) const CONTINUE: FieldTable = &[WAIT];
 
-pub(crate) type QueryListParams = (Paging<QueryToken>, StateFilter);
+pub(crate) type QueryListParams = (Paging<QueryToken>, StateFilter, QuerySearch);
 pub(crate) type WaitParams = (WaitTime, ViewChoice);
 pub(crate) type UploadParams = (ResultOptions, WaitTime, ViewChoice);
 
@@ -62,9 +62,11 @@ pub(crate) async fn list_queries(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: (paging, filter), warnings }: Params<QueryListParams>,
+    Params { given: (paging, filter, search), warnings }: Params<QueryListParams>,
 ) -> Result<Response, ApiError> {
-    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, approvals: false };
+    let page =
+        QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, ..QueryPage::default() };
+    let page = search.on(page, app.engine.now());
     let listed = list_page(&app, &caller, &namespace, &page).await?;
     Ok(with_warnings(Json(convert::list(&listed)), &warnings))
 }
@@ -245,7 +247,7 @@ fn delivery_answer(delivered: delivery::DeliveredPost, caller: &Caller, view: Op
     response
 }
 
-pub(super) fn mark_replayed(response: &mut Response, replayed: bool) {
+pub(crate) fn mark_replayed(response: &mut Response, replayed: bool) {
     if replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -6,7 +6,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bosun_core::{ceiling::LABELS_BYTES, duration, query::ModelOptions};
+use bosun_core::{
+    ceiling::{LABELS, LABELS_BYTES},
+    duration,
+    query::ModelOptions,
+};
 use bosun_reading::{Field, FieldTable, table::DURATION};
 use serde_json::{Value, json};
 
@@ -98,6 +102,9 @@ pub(crate) fn read_labels(metadata: &BodyFields<'_>, name: &str) -> Option<BTree
     let bytes: usize = read.iter().map(|(key, text)| key.len() + text.len()).sum();
     if bytes > LABELS_BYTES {
         metadata.reject(name, "too_large", format!("has {bytes} bytes; {LABELS_BYTES} are the most"));
+    }
+    if name == "labels" && read.len() > LABELS {
+        metadata.reject(name, "too_many", format!("has {} labels; {LABELS} are the most", read.len()));
     }
     Some(read)
 }

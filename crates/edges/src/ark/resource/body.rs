@@ -42,6 +42,7 @@ const OF_ANSWERS: &[&str] = &[
     "ready",
     "discovering",
     "discovery",
+    "toolDetails",
 ];
 
 /// Where a string may be in place of an object: the path of the field, `*` for any name, and the name that the text
@@ -54,6 +55,7 @@ const SHORT_FORMS: &[(ResourceKind, &[&str], &str)] = &[
     (ResourceKind::Model, &["config", "*", "apiVersion"], "value"),
     (ResourceKind::Model, &["config", "*", "properties", "*"], "value"),
     (ResourceKind::McpServer, &["address"], "value"),
+    (ResourceKind::Evaluator, &["address"], "value"),
 ];
 
 /// A new resource.

@@ -107,6 +107,7 @@ operations! {
     Tool list_tools create_tool get_tool update_tool delete_tool show::listed_tool, show::tool;
     Memory list_memories create_memory get_memory update_memory delete_memory show::listed_memory, show::memory;
     Team list_teams create_team get_team update_team delete_team show::listed_team, show::team;
+    Evaluator list_evaluators create_evaluator get_evaluator update_evaluator delete_evaluator show::listed_evaluator, show::evaluator;
     McpServer list_servers create_server get_server update_server delete_server show::server, show::server_detail;
 }
 
@@ -175,11 +176,13 @@ fn changed_answer<Detail: Serialize>(
     with_warnings(Json(shown), &warnings)
 }
 
-/// ARK answers a deletion with nothing, but for memories, where it says what it has done.
+/// ARK answers a deletion with nothing, but for memories and evaluators, where it says what it has done.
 fn deleted(kind: ResourceKind, name: &str) -> Response {
     use axum::response::IntoResponse;
     match kind {
-        ResourceKind::Memory => Json(wire::Deleted { message: format!("Memory '{name}' deleted") }).into_response(),
+        ResourceKind::Memory | ResourceKind::Evaluator => {
+            Json(wire::Deleted::new(format!("{} '{name}' deleted", kind.as_str()))).into_response()
+        }
         _ => StatusCode::NO_CONTENT.into_response(),
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         wire,
     },
     asking::results::{
-        self, CallRef, CheckedResult, FAILED_WITH, GivenResult, SHORT_RESULT, SUCCESS, TOOL_CALL_ID, TOOL_NAME,
+        self, CallRef, CheckedResult, FAILED_WITH, GivenResult, SHORT_RESULT, SUCCESS, TOOK, TOOL_CALL_ID, TOOL_NAME,
         TOOL_RESULT, call_of, counts, read_result, recorded_hash, verdict_sentence, verdict_word,
     },
     http::{
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// One result.
-const RESULT: FieldTable = &[TOOL_CALL_ID, TOOL_NAME, TOOL_RESULT, SHORT_RESULT, SUCCESS, FAILED_WITH];
+const RESULT: FieldTable = &[TOOL_CALL_ID, TOOL_NAME, TOOL_RESULT, SHORT_RESULT, SUCCESS, FAILED_WITH, TOOK];
 /// A body: one result, or several.
 const POST: FieldTable = &[
     TOOL_CALL_ID,
@@ -42,6 +42,7 @@ const POST: FieldTable = &[
     SHORT_RESULT,
     SUCCESS,
     FAILED_WITH,
+    TOOK,
     Field::new(
         "toolResults",
         || json!({"type": "array", "items": object_schema(RESULT, &[]), "minItems": 1, "maxItems": RESULTS_DELIVERED}),
@@ -78,15 +79,27 @@ pub(crate) struct DeliveredPost {
 
 impl ResultPost {
     /// One result, for the call with this id.
-    pub(crate) fn of_call(id: &str, outcome: Outcome, hold: bool, warnings: Vec<String>) -> Self {
-        let results = vec![GivenResult { which: CallRef::of(id.to_owned()), tool_name: None, outcome }];
+    pub(crate) fn of_call(
+        id: &str,
+        outcome: Outcome,
+        took: Option<Duration>,
+        hold: bool,
+        warnings: Vec<String>,
+    ) -> Self {
+        let results = vec![GivenResult { which: CallRef::of(id.to_owned()), tool_name: None, outcome, took }];
         Self { results, batch: false, hold, wait: None, warnings }
     }
 
     /// The result of a worker.
-    pub(crate) fn claimed(call: CallId, lease: &LeaseToken, outcome: Outcome, warnings: Vec<String>) -> Self {
+    pub(crate) fn claimed(
+        call: CallId,
+        lease: &LeaseToken,
+        outcome: Outcome,
+        took: Option<Duration>,
+        warnings: Vec<String>,
+    ) -> Self {
         let which = CallRef::Claimed(call, Arc::clone(lease.text()));
-        let results = vec![GivenResult { which, tool_name: None, outcome }];
+        let results = vec![GivenResult { which, tool_name: None, outcome, took }];
         Self { results, batch: false, hold: false, wait: None, warnings }
     }
 }
@@ -120,7 +133,7 @@ fn read_batch(fields: &BodyFields<'_>) -> Vec<GivenResult> {
     if items.is_empty() {
         fields.reject("toolResults", "empty", "must be an array with at least one result");
     }
-    for name in ["toolName", "toolCallId", "toolResult", "result", "success", "error"] {
+    for name in ["toolName", "toolCallId", "toolResult", "result", "success", "error", "duration"] {
         if fields.get(name).is_some() {
             fields.reject(name, "mixed_forms", "belongs in the entries of `toolResults`");
         }

@@ -61,7 +61,7 @@ pub(crate) async fn read(
         None => receive_nothing(body).await?,
     };
     let outcome = options.outcome(content).ok_or_else(untyped)?;
-    Ok(ResultPost::of_call(&path.call_id, outcome, options.hold, warnings))
+    Ok(ResultPost::of_call(&path.call_id, outcome, options.took, options.hold, warnings))
 }
 
 async fn delivery_state(engine: &Engine, path: &CallPath) -> Result<DeliveryState, ApiError> {

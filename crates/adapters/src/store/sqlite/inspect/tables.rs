@@ -5,11 +5,12 @@
 //! be read and has no gap; whether it was tampered with is checked by `bosun audit verify`.
 
 use bosun_core::{
-    Head, Namespace, QueryName,
+    Event, Head, Namespace, QueryName,
     audit::AuditRecord,
     conversation::History,
     usage::{Histogram, QueryTally},
 };
+use bosun_engine::store::QueryTerm;
 use rusqlite::{Row, Transaction, types::FromSql};
 use serde::de::DeserializeOwned;
 
@@ -35,6 +36,7 @@ pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
     ("exchanges", Some(check_exchanges)),
     ("journal", None),
     ("queries", None),
+    ("query_terms", Some(check_terms)),
     ("requests", Some(check_requests)),
     ("resources", Some(check_resources)),
     ("usage_of_calls", Some(check_calls)),
@@ -128,6 +130,38 @@ fn check_claimable(inspection: &mut StoreInspection, snapshot: &Transaction<'_>)
     let stray: u64 = snapshot.query_row(sql, [], |row| row.get(0))?;
     if stray > 0 {
         inspection.report("claimable", stray, "open calls that belong to no query");
+    }
+    Ok(())
+}
+
+/// Compares what each query is found by with its journal, in both directions.
+fn check_terms(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut listed = snapshot.prepare(
+        "SELECT name, value FROM query_terms WHERE query = ?1 AND namespace = ?2 AND uid = ?3 ORDER BY name, value",
+    )?;
+    let mut count = snapshot.prepare("SELECT count(*) FROM query_terms WHERE query = ?1")?;
+    let mut queries = snapshot
+        .prepare("SELECT id, namespace, name, uid, head, body FROM queries JOIN journal ON key = id << 24 | 1")?;
+    let mut rows = queries.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, namespace, name): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let uid: Vec<u8> = row.get(3)?;
+        // A head or an entry that cannot be read is reported with its query.
+        let Ok(head) = serde_json::from_str::<Head>(row.get_ref(4)?.as_str()?) else { continue };
+        let Ok(Event::Created { spec, .. }) = Event::decode(row.get_ref(5)?.as_str()?) else { continue };
+        let found =
+            listed.query_map((id, &namespace, &uid), |row| Ok(QueryTerm { name: row.get(0)?, value: row.get(1)? }))?;
+        let found: Vec<QueryTerm> = found.collect::<Result<_, _>>()?;
+        let all: usize = count.query_row([id], |row| row.get(0))?;
+        if found != QueryTerm::of(&spec, head.labels(&spec)) || all != found.len() {
+            let reason = "its labels, session and target do not match its journal";
+            inspection.report("query_terms", format!("{namespace}/{name}"), reason);
+        }
+    }
+    let sql = "SELECT count(*) FROM query_terms WHERE query NOT IN (SELECT id FROM queries)";
+    let stray: u64 = snapshot.query_row(sql, [], |row| row.get(0))?;
+    if stray > 0 {
+        inspection.report("query_terms", stray, "terms that belong to no query");
     }
     Ok(())
 }

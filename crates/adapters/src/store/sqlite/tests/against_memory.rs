@@ -145,9 +145,9 @@ impl<S: Store> StorePair<S> {
             view.push(format!("{:?}", self.store.usage(&namespace, Hour(0)).await.unwrap()));
             for status in [None, Some(Status::Waiting), Some(Status::Running), Some(Status::Completed)] {
                 for limit in [1, 99] {
-                    let page = QueryPage { limit, before: Some(self.writers[3].uid()), status, approvals: false };
+                    let page = QueryPage { limit, before: Some(self.writers[3].uid()), status, ..QueryPage::default() };
                     view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
-                    let page = QueryPage { before: None, ..page };
+                    let page = QueryPage { ..page };
                     view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
                 }
             }
