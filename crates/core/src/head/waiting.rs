@@ -1,7 +1,7 @@
 //! Waiting: what a query needs from outside the server, and until when.
 //!
 //! There is one mechanism for all of it. An open call waits for its client, for a person or for its runner, and a held
-//! query waits for its client without a call. Each wait has a deadline, so no query waits for ever; only that for a child
+//! query waits for its client without a call. Each wait has a deadline, so no query waits forever; only that for a child
 //! query has none, since everything that the child waits for has one. And
 //! [`Head::waits`](super::Head::waits) lists all of them: status, deadline and the next step are derived from that list.
 

@@ -191,7 +191,7 @@ impl MachineWorld {
         }
         let ended = self.head.status().is_final();
         let moves = events.iter().any(|event| !matches!(event, Event::Changed(_) | Event::Settled));
-        assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
+        assert!(!moves || !ended, "a query that has ended never continues: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();

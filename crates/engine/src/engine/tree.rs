@@ -30,7 +30,7 @@ use crate::{
     turns::{team, terminate},
 };
 
-/// How many queries of a tree are looked at: more than one tree can have open, with a bound all the same.
+/// How many queries of a tree are read: more than one tree can have open, but bounded.
 const MAX_LOOKED_AT: usize = 1_000;
 
 /// The key of the query that answers a call.

@@ -49,7 +49,7 @@ pub(crate) fn turn(plan: &TeamPlan, transcript: &Transcript, toolset: &Toolset, 
             let message = format!("member `{}` failed ({code}): {message}", call.asked.tool);
             return TeamTurn::Failed { code: failure_code::MEMBER_FAILED.into(), message };
         }
-        Some((call, Outcome::Success { .. })) if call.terminated => return reply(said(call, Some(renderer))),
+        Some((call, Outcome::Success { .. })) if call.terminated => return reply(answer_of(call, Some(renderer))),
         _ => {}
     }
     match plan.next(&spoken) {
@@ -61,7 +61,7 @@ pub(crate) fn turn(plan: &TeamPlan, transcript: &Transcript, toolset: &Toolset, 
                 Err(message) => TeamTurn::Failed { code: failure_code::NO_SUCH_MEMBER.into(), message },
             }
         }
-        TeamStep::Done => reply(last.map(|call| said(call, Some(renderer))).unwrap_or_default()),
+        TeamStep::Done => reply(last.map(|call| answer_of(call, Some(renderer))).unwrap_or_default()),
     }
 }
 
@@ -107,7 +107,7 @@ fn selection(plan: &TeamPlan, choices: &[String], transcript: &Transcript) -> Re
     let roles = roles.map(role).collect::<Vec<_>>().join("\n");
     let mut history = format!("user: {}", transcript.spec.input);
     for call in transcript.calls() {
-        history.push_str(&format!("\n\n{}: {}", call.asked.tool, said(call, None)));
+        history.push_str(&format!("\n\n{}: {}", call.asked.tool, answer_of(call, None)));
     }
     let filled = template.render(|name| match name {
         "Participants" => Some(participants.as_str()),
@@ -129,13 +129,13 @@ pub(crate) fn input_of_member(transcript: &Transcript) -> String {
     }
     input.push_str("\n\nThe other members of the team have answered so far:");
     for call in answered {
-        input.push_str(&format!("\n\n{}:\n{}", call.asked.tool, said(call, None)));
+        input.push_str(&format!("\n\n{}:\n{}", call.asked.tool, answer_of(call, None)));
     }
     input
 }
 
 /// The answer of a member. One that is too large for the journal is shown as far as a model would be.
-fn said(call: &Call, renderer: Option<&ResultRenderer>) -> String {
+fn answer_of(call: &Call, renderer: Option<&ResultRenderer>) -> String {
     let Some(outcome) = call.result.as_ref().map(|recorded| Arc::clone(&recorded.outcome)) else {
         return String::new();
     };

@@ -479,7 +479,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
                 let message = format!("agents have called agents {MAX_DEPTH} levels deep; answer with what you have");
                 return refused(name, alias, written, outcome_code::DEPTH_LIMIT, message);
             }
-            let mut way = way_of(tool);
+            let mut way = disposition_of(tool);
             let dropped = arguments.dropped.clone();
             let mut arguments = arguments.into_value();
             // Planners leave empty texts and placeholders where an integration needs a value.
@@ -539,7 +539,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
 }
 
 /// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
-fn way_of(tool: &Tool) -> CallDisposition {
+fn disposition_of(tool: &Tool) -> CallDisposition {
     // The query of a call is created once, however often it is tried.
     let repeatable = tool.is_safe_to_repeat() || tree::asked(&tool.binding).is_some();
     let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);

@@ -19,7 +19,7 @@ use bosun_engine::{
 
 pub use script::{Script, ScriptError, ScriptLine, ScriptedReply, WireFailure, WireFaults};
 
-/// Plays a script.
+/// Answers from a script.
 #[derive(Clone, Debug)]
 pub struct Scripted {
     script: Arc<Script>,
