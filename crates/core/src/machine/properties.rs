@@ -581,7 +581,9 @@ impl MachineWorld {
             while !self.running.is_empty() {
                 self.play(MachineAct::Finish(0, 9));
             }
-            while let Some(call) = self.head.child_calls().next().map(|call| call.id) {
+            loop {
+                let open = self.head.child_calls().next().map(|call| call.id);
+                let Some(call) = open else { break };
                 let index = self.children.iter().position(|child| *child == call).expect("it has a query");
                 self.end_child(index, 9);
             }
