@@ -7,11 +7,13 @@
 mod call;
 mod claim;
 mod clock;
+mod tree;
 mod waiting;
 
 pub use call::{CallHead, CallState, Decided};
 pub use claim::{CallClaim, Lease};
 pub use clock::RunClock;
+pub use tree::Unsettled;
 pub use waiting::{QueryWait, Waiting, WaitingOn};
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -58,8 +60,9 @@ pub struct Head {
     pub tree: Option<TreeBudget>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Arc<Lineage>>,
-    #[serde(default, skip_serializing_if = "TargetKind::is_agent")]
-    pub target_kind: TargetKind,
+    /// The target is a team: its calls are turns of its members.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_team: bool,
     /// The query has ended, and its tree has not been told yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<Unsettled>,
@@ -90,14 +93,6 @@ pub struct Head {
     pub created_at: Timestamp,
     /// When the query last made progress. A change of limits or labels is no progress.
     pub updated_at: Timestamp,
-}
-
-/// What the end of a query still has to reach.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unsettled {
-    /// The calls that waited for children when the query ended: these are to be cancelled.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub children: Vec<CallId>,
 }
 
 /// The phase of the query's loop.
@@ -199,7 +194,7 @@ impl Head {
             below: Spent::default(),
             tree: None,
             lineage: spec.lineage.clone(),
-            target_kind: spec.target_kind,
+            is_team: spec.target_kind == TargetKind::Team,
             unsettled: None,
             clock: RunClock::default(),
             limits: spec.limits,
@@ -476,44 +471,6 @@ impl Head {
     /// The calls that ask the user for parameters.
     pub fn parameter_requests(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
         self.waiting_on(|on| on == WaitingOn::Parameters)
-    }
-
-    /// The calls that wait for the end of a query of their own.
-    pub fn child_calls(&self) -> impl Iterator<Item = &CallHead> {
-        self.waiting_on(|on| on == WaitingOn::Child).map(|(call, _)| call)
-    }
-
-    /// The calls that count against the limit of calls. The members of a team speak because it is their turn, not because
-    /// a model calls them; `maxTurns` limits them.
-    #[must_use]
-    pub fn counted_calls(&self) -> u32 {
-        match self.target_kind {
-            TargetKind::Team => 0,
-            TargetKind::Agent | TargetKind::Model | TargetKind::Tool => {
-                u32::try_from(self.calls.len()).unwrap_or(u32::MAX)
-            }
-        }
-    }
-
-    /// Whether other queries use the same budget. A query whose children have used nothing has it for itself.
-    #[must_use]
-    pub fn is_in_tree(&self) -> bool {
-        self.lineage.is_some() || !self.below.is_zero() || self.child_calls().next().is_some()
-    }
-
-    /// What the query itself has used.
-    #[must_use]
-    pub fn own_spent(&self, now: Timestamp) -> Spent {
-        let running_ms = u64::try_from(self.clock.spent(now).as_millis()).unwrap_or(u64::MAX);
-        Spent { calls: self.counted_calls(), tokens: self.usage.total(), running_ms }
-    }
-
-    /// What the query and its ended children have used.
-    #[must_use]
-    pub fn spent(&self, now: Timestamp) -> Spent {
-        let mut spent = self.own_spent(now);
-        spent += self.below;
-        spent
     }
 
     /// The calls that wait for a worker.

@@ -149,7 +149,7 @@ impl TargetKind {
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
-    pub(crate) fn is_agent(&self) -> bool {
+    fn is_agent(&self) -> bool {
         *self == Self::Agent
     }
 }

@@ -4,6 +4,10 @@
 //! query reads it at submission (definitions are frozen there) and for the model and the runner at each step
 //! (credentials are live).
 
+mod team;
+
+pub use team::{Team, TeamMember};
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
@@ -11,14 +15,13 @@ use std::{
 };
 
 use bosun_core::{
-    Binding, Namespace, Tool,
+    Namespace, Tool,
     query::{AskedLimits, TargetKind},
-    team::{Edge, Strategy},
     template::{BadTemplate, MissingValues, RenderError, Template},
-    tool::{BindingKind, Confirm, ToolApproval, ToolOrigin, label_selector::LabelSelector, preset::Preset},
+    tool::{BindingKind, Confirm, ToolApproval, label_selector::LabelSelector, preset::Preset},
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
@@ -159,28 +162,6 @@ impl AgentTool {
     pub fn tool(&self) -> &str {
         self.partial.as_ref().map_or(&self.name, |partial| &partial.tool)
     }
-}
-
-/// A team as its manifest describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Team {
-    pub namespace: Namespace,
-    pub name: String,
-    pub description: Option<String>,
-    pub members: Vec<TeamMember>,
-    pub strategy: Strategy,
-    pub max_turns: Option<u32>,
-    pub edges: Vec<Edge>,
-    /// The agent whose model and prompt choose the next member.
-    pub selector: Option<String>,
-    pub selector_prompt: Option<String>,
-}
-
-/// A member of a team: an agent or another team.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TeamMember {
-    pub name: String,
-    pub kind: TargetKind,
 }
 
 /// A store of conversations, as its manifest describes it.
@@ -356,11 +337,6 @@ impl Registry {
         self.configured_mut(agent.namespace.clone()).agents.insert(agent.name.clone(), Arc::new(agent));
     }
 
-    /// Adds a team; an earlier one of the same name is replaced.
-    pub fn add_team(&mut self, team: Team) {
-        self.configured_mut(team.namespace.clone()).teams.insert(team.name.clone(), Arc::new(team));
-    }
-
     pub fn add_tool(&mut self, namespace: Namespace, tool: Tool) {
         self.configured_mut(namespace).tools.insert(tool.name.clone(), tool);
     }
@@ -406,34 +382,6 @@ impl Registry {
     #[must_use]
     pub fn agent(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Agent>> {
         self.configured(namespace)?.agents.get(name)
-    }
-
-    #[must_use]
-    pub fn team(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Team>> {
-        self.configured(namespace)?.teams.get(name)
-    }
-
-    /// An agent or a team as a tool.
-    pub(crate) fn as_tool(&self, namespace: &Namespace, kind: TargetKind, name: &str) -> Option<Tool> {
-        let (description, binding) = match kind {
-            TargetKind::Agent => {
-                (self.agent(namespace, name)?.description.clone(), Binding::Agent { name: name.to_owned() })
-            }
-            TargetKind::Team => {
-                (self.team(namespace, name)?.description.clone(), Binding::Team { name: name.to_owned() })
-            }
-            TargetKind::Model | TargetKind::Tool => return None,
-        };
-        let description = description.unwrap_or_else(|| format!("Asks the {} `{name}`", kind.as_str()));
-        let input = json!({"type": "string", "description": "What it is asked"});
-        let parameters = json!({"type": "object", "properties": {"input": input}, "required": ["input"]});
-        Some(Tool { origin: ToolOrigin::Operator, ..Tool::new(name, description, parameters, binding) })
-    }
-
-    /// The tool that an entry of an agent names.
-    fn tool_of(&self, namespace: &Namespace, entry: &AgentTool) -> Option<Tool> {
-        let declared = self.tool(namespace, entry.tool()).map(frozen);
-        declared.or_else(|| self.as_tool(namespace, entry.asks?, entry.tool()))
     }
 
     /// The agents of a namespace, by name.
@@ -562,9 +510,7 @@ impl Registry {
 
     /// Warnings about tools that have no runner, and about filters that no runner applies.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
-        let is_run =
-            |kind: BindingKind| matches!(kind, BindingKind::Agent | BindingKind::Team) || self.runner(kind).is_some();
-        let idle = tools.iter().filter(move |tool| !tool.is_external() && !is_run(tool.binding.kind()));
+        let idle = tools.iter().filter(move |tool| !tool.is_external() && !self.runs(tool.binding.kind()));
         let warning = |tool: &Tool| {
             let (name, kind) = (&tool.name, tool.binding.kind());
             format!(
@@ -578,6 +524,12 @@ impl Registry {
             format!("tool `{}` is run by {run_by}: the agent's `functions` are not applied to its results", tool.name)
         };
         idle.map(warning).chain(unfiltered.map(of_unfiltered))
+    }
+
+    /// Whether this server runs tools of this kind: with a runner, or as queries of their own.
+    #[must_use]
+    pub fn runs(&self, kind: BindingKind) -> bool {
+        matches!(kind, BindingKind::Agent | BindingKind::Team) || self.runner(kind).is_some()
     }
 
     /// The runner of tools of this kind; `None` if there is none.

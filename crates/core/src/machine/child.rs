@@ -9,7 +9,6 @@ use super::loops::notice_loop;
 use crate::{
     CallId, Event, Head, Outcome, QueryUid,
     head::{CallHead, CallState, Waiting, WaitingOn},
-    query::TargetKind,
     tree::Spent,
 };
 
@@ -38,10 +37,7 @@ pub fn child_ended(head: &Head, call: CallId, report: ChildReport) -> Vec<Event>
     let Some(found) = head.call(call).filter(|call| awaits_child(call)) else { return Vec::new() };
     let ChildReport { outcome, spent, terminated } = report;
     // A team has no model that could be in a loop.
-    let noticed = match head.target_kind {
-        TargetKind::Team => None,
-        TargetKind::Agent | TargetKind::Model | TargetKind::Tool => notice_loop(head, found, &outcome),
-    };
+    let noticed = if head.is_team { None } else { notice_loop(head, found, &outcome) };
     let child = QueryUid::for_child(head.uid, call);
     let mut events = vec![Event::ChildEnded { call, child, spent, terminated }, Event::CallFinished { call, outcome }];
     events.extend(noticed);

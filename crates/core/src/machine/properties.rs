@@ -584,6 +584,12 @@ impl MachineWorld {
             while !self.running.is_empty() {
                 self.play(MachineAct::Finish(0, 9));
             }
+            loop {
+                let open = self.head.child_calls().next().map(|call| call.id);
+                let Some(call) = open else { break };
+                let index = self.children.iter().position(|child| *child == call).expect("it has a query");
+                self.end_child(index, 9);
+            }
             self.drive(&[]);
             if next(&self.head) == Next::Wait {
                 self.now = self.now.after(Duration::from_secs(10_000));

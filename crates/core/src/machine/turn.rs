@@ -7,7 +7,7 @@ use crate::{
     CallId, Head, Outcome, Timestamp,
     event::{AskedCall, CallRoute, ClaimPolicy, Entry, Event},
     head::Phase,
-    query::{ExpiryPolicy, TargetKind, Usage},
+    query::{ExpiryPolicy, Usage},
     tree::TreeBudget,
 };
 
@@ -160,7 +160,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
     }
     let limit = limit_of_calls(head, tree);
     for (index, asked) in (0..).zip(reply.calls) {
-        let route = if head.target_kind != TargetKind::Team && head.counted_calls().saturating_add(index) >= limit {
+        let route = if !head.is_team && head.counted_calls().saturating_add(index) >= limit {
             CallRoute::Refused {
                 code: outcome_code::TOOL_CALL_LIMIT.into(),
                 message: format!(

@@ -408,8 +408,10 @@ impl Engine {
                 if let Some(state) = locked.state() {
                     pending::cancel(&inner, state, &[]);
                 }
-                // The end of a query may have to reach its tree.
-                inner.drive_if_due(&live, &mut locked, None);
+                // The end of a query may have to reach its tree. A query that is only changed is queued already.
+                if locked.state().is_some_and(|state| state.head.unsettled.is_some()) {
+                    inner.drive_if_due(&live, &mut locked, None);
+                }
                 position
             };
             drop(locked);

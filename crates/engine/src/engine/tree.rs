@@ -82,7 +82,7 @@ impl Inner {
             let message = format!("`{}` could not be asked: {error}", tool.name);
             Ok(Err(Outcome::failure(outcome_code::CHILD_REFUSED, message)))
         };
-        let Some(submission) = self.child_submission(parent, transcript, toolset, call, tool).await else {
+        let Some(submission) = child_submission(parent, transcript, toolset, call, tool) else {
             return refused(&"its input is missing");
         };
         let by = submission.by.clone();
@@ -120,59 +120,6 @@ impl Inner {
         self.make_durable(&live, position).await?;
         fault::point("child.durable");
         Ok(Ok(uid))
-    }
-
-    /// The query that a call asks for.
-    async fn child_submission(
-        &self,
-        parent: &Head,
-        transcript: &Transcript,
-        toolset: &Toolset,
-        call: &Call,
-        tool: &Tool,
-    ) -> Option<Submission> {
-        let (kind, name) = asked(&tool.binding)?;
-        let spec = &transcript.spec;
-        let input = match &spec.team {
-            Some(_) => team::input_of_member(transcript),
-            None => call.arguments().get("input")?.as_str()?.to_owned(),
-        };
-        // With parameters, a text would be a template, and this one is written by a model.
-        let input =
-            if spec.parameters.is_empty() { Input::Text(input) } else { Input::Messages(vec![Message::User(input)]) };
-        let passes = |name: &str| tool.passes.iter().any(|passed| passed == "*" || passed == name);
-        let external = toolset.tools().iter().map(|member| &member.tool);
-        let client_tools = external.filter(|one| one.is_external() && !one.claimable && passes(&one.name));
-        let QueryLimits {
-            query_timeout,
-            tool_timeout,
-            external_timeout,
-            approval_timeout,
-            max_tool_calls,
-            max_tokens,
-            ttl,
-        } = parent.limits;
-        let limits = AskedLimits {
-            query_timeout: Some(query_timeout),
-            tool_timeout: Some(tool_timeout),
-            external_timeout: Some(external_timeout),
-            approval_timeout: Some(approval_timeout),
-            max_tool_calls: Some(max_tool_calls),
-            max_tokens,
-            ttl: Some(ttl),
-        };
-        let parameters = spec.parameters.iter();
-        Some(Submission {
-            client_tools: client_tools.map(|tool| Tool::clone(tool)).collect(),
-            mode: Mode::Hybrid,
-            parameters: parameters.map(|(name, value)| (name.clone(), QueryParameter::Value(value.clone()))).collect(),
-            limits,
-            view: spec.view.clone(),
-            on_expired: spec.on_expired,
-            session_id: spec.session_id.clone(),
-            trace: spec.trace.clone(),
-            ..Submission::to(kind, transcript.by.clone(), parent.namespace.clone(), name, input)
-        })
     }
 
     /// Whether the query that an open query answers has ended or is gone: then no one reads its answer.
@@ -412,6 +359,58 @@ impl Inner {
         let is_one = found.len() == 1;
         Ok(found.into_iter().next().filter(|owner| is_one && owner != key))
     }
+}
+
+/// The query that a call asks for.
+fn child_submission(
+    parent: &Head,
+    transcript: &Transcript,
+    toolset: &Toolset,
+    call: &Call,
+    tool: &Tool,
+) -> Option<Submission> {
+    let (kind, name) = asked(&tool.binding)?;
+    let spec = &transcript.spec;
+    let input = match &spec.team {
+        Some(_) => team::input_of_member(transcript),
+        None => call.arguments().get("input")?.as_str()?.to_owned(),
+    };
+    // With parameters, a text would be a template, and this one is written by a model.
+    let input =
+        if spec.parameters.is_empty() { Input::Text(input) } else { Input::Messages(vec![Message::User(input)]) };
+    let passes = |name: &str| tool.passes.iter().any(|passed| passed == "*" || passed == name);
+    let external = toolset.tools().iter().map(|member| &member.tool);
+    let client_tools = external.filter(|one| one.is_external() && !one.claimable && passes(&one.name));
+    let QueryLimits {
+        query_timeout,
+        tool_timeout,
+        external_timeout,
+        approval_timeout,
+        max_tool_calls,
+        max_tokens,
+        ttl,
+    } = parent.limits;
+    let limits = AskedLimits {
+        query_timeout: Some(query_timeout),
+        tool_timeout: Some(tool_timeout),
+        external_timeout: Some(external_timeout),
+        approval_timeout: Some(approval_timeout),
+        max_tool_calls: Some(max_tool_calls),
+        max_tokens,
+        ttl: Some(ttl),
+    };
+    let parameters = spec.parameters.iter();
+    Some(Submission {
+        client_tools: client_tools.map(|tool| Tool::clone(tool)).collect(),
+        mode: Mode::Hybrid,
+        parameters: parameters.map(|(name, value)| (name.clone(), QueryParameter::Value(value.clone()))).collect(),
+        limits,
+        view: spec.view.clone(),
+        on_expired: spec.on_expired,
+        session_id: spec.session_id.clone(),
+        trace: spec.trace.clone(),
+        ..Submission::to(kind, transcript.by.clone(), parent.namespace.clone(), name, input)
+    })
 }
 
 /// The root of the tree that a query belongs to.

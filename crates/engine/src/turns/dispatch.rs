@@ -130,11 +130,13 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
 /// a call that could not be given one.
 async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Outcome>, StoreError> {
     let PreparedCall { call, transcript, toolset, .. } = prepared;
-    let parent = {
+    let (parent, position) = {
         let locked = driver.lock().await?;
         let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(None) };
-        Arc::clone(&state.head)
+        (Arc::clone(&state.head), state.position)
     };
+    // A turn that a failed write undoes may ask for something else, under the same id: it must not find this child.
+    driver.inner.make_durable(&driver.live, position).await?;
     let Some(asked) = transcript.call(call.id) else { return Ok(None) };
     let inner = &driver.inner;
     let child = match inner.create_child(&parent, transcript, toolset, asked, &call.tool).await? {

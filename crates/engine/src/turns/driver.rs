@@ -234,7 +234,7 @@ impl Driver {
         let Some(mut locked) = self.live.lock_query(&*self.inner.store, Some(head.uid)).await? else {
             return Ok(crate::store::Position::default());
         };
-        let by = locked.state().map(|state| state.transcript.by.clone()).unwrap_or_else(Actor::local);
+        let by = locked.state().map_or_else(Actor::local, |state| state.transcript.by.clone());
         let events = locked.state().map(|state| machine::cancel(&state.head, reason, &by)).unwrap_or_default();
         locked.append(&*self.inner.store, self.inner.clock.now(), events, never)
     }

@@ -239,7 +239,7 @@ fn tool_state(
     tool: Option<&bosun_core::Tool>,
     availability: &Availability,
 ) -> (wire::ToolState, Option<String>) {
-    if let Some(tool) = tool.filter(|tool| !tool.is_external() && registry.runner(tool.binding.kind()).is_none()) {
+    if let Some(tool) = tool.filter(|tool| !tool.is_external() && !registry.runs(tool.binding.kind())) {
         let reason = format!("this server does not run tools of type `{}`", tool.binding.kind());
         return (wire::ToolState::NoRunner, Some(reason));
     }
