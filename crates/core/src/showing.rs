@@ -17,7 +17,7 @@ use crate::{
 pub const RESULT_SHOWN: usize = crate::ceiling::RESULT_SHOWN_BYTES;
 
 /// How a model request renders results that are too long for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Showing {
     /// The model's name of the tool that reads large results page by page, if it has it.
     pub pager: Option<Arc<str>>,
@@ -26,6 +26,8 @@ pub struct Showing {
     pub excerpts: BTreeMap<ContentHash, String>,
     /// The content blocks of blobs. Those that are missing are only mentioned.
     pub blocks: BTreeMap<ContentHash, ShownBlocks>,
+    /// The results of outside calls as the agent's filters made them; the journal has them as they were delivered.
+    pub filtered: BTreeMap<CallId, Outcome>,
 }
 
 /// Content blocks as a model gets them.
@@ -71,6 +73,12 @@ fn shown_images(blocks: &Blocks) -> Images {
 }
 
 impl Showing {
+    /// What the model gets as the outcome of `call`.
+    #[must_use]
+    pub fn outcome<'a>(&'a self, call: CallId, recorded: &'a Outcome) -> &'a Outcome {
+        self.filtered.get(&call).unwrap_or(recorded)
+    }
+
     /// The text that the model reads as the result of `call`.
     #[must_use]
     pub fn show(&self, call: CallId, outcome: &Outcome) -> String {

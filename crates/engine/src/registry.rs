@@ -24,6 +24,7 @@ use crate::{
     engine::conversations::DEFAULT_MEMORY,
     reload::ResourceDiff,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
+    runner::ResultFilter,
     tool_server::{ServerStatus, ToolServers, is_tool_of},
 };
 
@@ -188,6 +189,7 @@ pub struct Registry {
     generation: u64,
     namespaces: BTreeMap<Namespace, Arc<Configured>>,
     runners: HashMap<BindingKind, Arc<dyn Runner>>,
+    result_filter: Option<Arc<dyn ResultFilter>>,
     tool_servers: Option<Arc<dyn ToolServers>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
@@ -346,6 +348,16 @@ impl Registry {
         self.runners.insert(kind, runner);
     }
 
+    /// Sets what applies filters to the results of outside calls.
+    pub fn set_result_filter(&mut self, filter: Arc<dyn ResultFilter>) {
+        self.result_filter = Some(filter);
+    }
+
+    /// What applies filters to the results of outside calls.
+    pub(crate) fn result_filter(&self) -> Option<&Arc<dyn ResultFilter>> {
+        self.result_filter.as_ref()
+    }
+
     /// Sets what connects to the servers that announce tools.
     pub fn set_tool_servers(&mut self, servers: Arc<dyn ToolServers>) {
         self.tool_servers = Some(servers);
@@ -499,7 +511,7 @@ impl Registry {
         })
     }
 
-    /// Warnings about tools that have no runner, and about filters that no runner applies.
+    /// Warnings about tools that have no runner.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
         let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(tool.binding.kind()).is_none());
         let warning = |tool: &Tool| {
@@ -508,11 +520,7 @@ impl Registry {
                 "tool `{name}` is of type `{kind}`, which this version does not run: a call of it fails with `no_runner`"
             )
         };
-        let unfiltered = tools.iter().filter(|tool| tool.is_external() && !tool.functions.is_empty());
-        let of_unfiltered = |tool: &Tool| {
-            format!("tool `{}` is run by its client: the agent's `functions` are not applied to its results", tool.name)
-        };
-        idle.map(warning).chain(unfiltered.map(of_unfiltered))
+        idle.map(warning)
     }
 
     /// The runner of tools of this kind; `None` if there is none.

@@ -35,6 +35,7 @@ use bosun_engine::{
     Agent, Registry,
     registry::DescribedMemory,
     resource::{Resource, ResourceOrigin},
+    runner::ResultFilter,
     tool_server::is_tool_of,
 };
 use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
@@ -367,6 +368,7 @@ impl Manifests {
         let http = HttpRunner::new(Arc::clone(secrets), Arc::clone(grants), Arc::clone(&connections.pool));
         registry.set_runner(BindingKind::Builtin, FilteringRunner::around(builtins, filters));
         registry.set_runner(BindingKind::Http, FilteringRunner::around(Arc::new(http), filters));
+        registry.set_result_filter(Arc::clone(filters) as Arc<dyn ResultFilter>);
         registry
     }
 }

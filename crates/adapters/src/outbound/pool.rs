@@ -98,8 +98,8 @@ impl Pool {
             return Ok(client);
         }
         let resolver = match way {
-            AddressWay::Free => Resolver::Any,
-            AddressWay::Checked => Resolver::Checked(Arc::clone(&self.reachable)),
+            AddressWay::Free => Resolver::new(None),
+            AddressWay::Checked => Resolver::new(Some(Arc::clone(&self.reachable))),
         };
         let connector = Connector::open(resolver, is_secure).map_err(OutboundError::Tls)?;
         Ok(slot.get_or_init(|| Client::new(&connector)))

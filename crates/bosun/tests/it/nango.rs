@@ -480,3 +480,122 @@ async fn a_tool_that_is_added_while_the_server_runs_is_callable() {
     assert_eq!(code, "tool_misconfigured");
     assert!(message.contains("`create-notion-page` is not deployed for `notion`"), "{message}");
 }
+
+/// An entry of a tool-config, as a body of `POST …/tools`.
+fn entry(name: &str, provider: &str, more: Value) -> Value {
+    let mut entry = json!({
+        "name": name, "description": "Sends a mail", "category": "Email", "display_name": "Mail",
+        "providerConfigKey": provider,
+        "parameters": {"type": "object", "properties": {"input": {
+            "type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"],
+        }}},
+    });
+    entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    entry
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_a_tool_config_is_stored_over_the_api_and_runs() {
+    let (world, nango) = world(state(), &[]).await;
+    let mut server = world.start().await;
+    let store = async |server: &Server, body: &Value| api(server, "POST", "/v1/tools", Some(body)).await;
+    let action = entry("mail_once", MAIL, json!({"source": "action", "action": "send-email"}));
+    let stored = store(&server, &action).await;
+    assert_eq!(stored.status, 200, "{}", stored.text);
+    let spec = &stored.body["spec"];
+    assert_eq!(spec["type"], "nango");
+    assert_eq!(spec["nango"], json!({"provider": MAIL, "source": "action", "action": "send-email"}));
+    assert_eq!(spec["inputSchema"], action["parameters"], "verbatim");
+    let cached = json!({
+        "name": "read_mail", "description": "Reads mail", "category": "Email", "providerConfigKey": MAIL,
+        "source": "cache", "cache_model": "GmailThread",
+        "parameters": {"type": "object", "properties": {"input": {"type": "object"}}},
+    });
+    assert_eq!(store(&server, &cached).await.status, 200);
+
+    // They are in effect, and after a crash too.
+    server.kill().await;
+    let server = world.start().await;
+    let listed = api(&server, "GET", "/v1/tools", None).await.body;
+    let tool = listed["items"].as_array().unwrap().iter().find(|tool| tool["name"] == "mail_once").unwrap();
+    let shown = ["source", "binding", "state", "category"].map(|field| tool[field].as_str().unwrap_or_default());
+    assert_eq!(shown, ["stored", "nango", "ready", "Email"], "{tool}");
+    let sent = call(&server, "mail_once", json!({"to": "ada@example.com"})).await.unwrap();
+    assert_eq!(sent, json!({"id": "msg-1", "threadId": "thread-9"}));
+    assert_eq!(nango.runs()[0].input, json!({"to": "ada@example.com"}), "unwrapped once, after an approval");
+    assert_eq!(ids(&call(&server, "read_mail", json!({})).await.unwrap()), ["t3", "t2", "t1"]);
+
+    // The same form changes it.
+    let moved = json!({"providerConfigKey": MAIL, "source": "action", "action": "send-later", "category": "Later"});
+    let changed = api(&server, "PUT", "/v1/tools/mail_once", Some(&moved)).await;
+    assert_eq!(
+        (changed.status, &changed.body["spec"]["nango"]["action"]),
+        (200, &json!("send-later")),
+        "{}",
+        changed.text
+    );
+    assert_eq!(changed.body["description"], "Sends a mail", "what is not named stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_tool_uses_only_what_the_operator_names_and_waives_no_approval() {
+    let (world, nango) = world(state(), &[]).await;
+    let server = world.start().await;
+    let cases = [
+        (entry("page", "notion", json!({"source": "action"})), "provider_not_granted", "`[nango.connections]`"),
+        (
+            entry("now", MAIL, json!({"source": "action", "confirm": "never"})),
+            "approval_required",
+            "waits for approval",
+        ),
+        (entry("read", MAIL, json!({"source": "cache"})), "cache_model_missing", "which model"),
+        (entry("odd", MAIL, json!({"source": "webhook"})), "source_unknown", "neither `cache` nor `action`"),
+        (entry("none", "", json!({"source": "action"})), "provider_missing", "`source`"),
+        (entry("asks", MAIL, json!({"confirm": "perhaps"})), "bad_value", "`never`, `always` or `auto`"),
+        (
+            entry("part", MAIL, json!({"source": "cache", "cache_model": "Gmail{kind}"})),
+            "cache_model_placeholder_unknown",
+            "`{kind}`",
+        ),
+    ];
+    for (body, code, said) in cases {
+        let refused = api(&server, "POST", "/v1/tools", Some(&body)).await;
+        assert_eq!(refused.status, 422, "{code}: {}", refused.text);
+        assert!(refused.text.contains(code) && refused.text.contains(said), "{code}: {}", refused.text);
+    }
+    // Without a provider it is a tool of clients, and the answer says so.
+    let plain = json!({"name": "ask_user", "description": "Asks", "parameters": {"type": "object"}});
+    let stored = api(&server, "POST", "/v1/tools", Some(&plain)).await;
+    assert_eq!((stored.status, &stored.body["spec"]["type"]), (200, &json!("external")), "{}", stored.text);
+    assert!(stored.warnings.concat().contains("names no provider"), "{:?}", stored.warnings);
+    assert_eq!(nango.requests().len(), 0, "nothing was asked of Nango");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_call_runs_tools_of_integrations_in_the_program_itself() {
+    let (world, nango) = world(state(), &[]).await;
+    let path = |name: &str| world.path(name).to_str().unwrap().to_owned();
+    let (tools, secrets, connection) = (path("tool-config.json"), path("secrets"), format!("{MAIL}=my-connection"));
+    let own = async |tool: &str, input: Value, answer: &str, more: &[&str]| {
+        let mut command = bosun();
+        command.args(["tools", "call", tool, &json!({"input": input}).to_string(), "--tools", &tools]);
+        command.args(["--secrets", &secrets, "--data", &path("nowhere"), "--nango-url", &nango.url()]).args(more);
+        command.current_dir(world.path(""));
+        crate::program::run_with_input(&mut command, answer).await
+    };
+    let with = ["--nango-connections", connection.as_str()];
+    let read = own("fetch_emails", json!({"operation": "fetch"}), "", &with).await;
+    assert_eq!(ids(&serde_json::from_str(&stdout(&read)).unwrap()), ["t3", "t2", "t1"], "{}", stderr(&read));
+    let unconnected = own("fetch_emails", json!({"operation": "fetch"}), "", &[]).await;
+    assert!(stderr(&unconnected).contains("[provider_not_connected]"), "{}", stderr(&unconnected));
+    // A person decides about an action.
+    let rejected = own("send_email", email(), "n\n", &with).await;
+    assert_eq!((rejected.status.code(), nango.runs().len()), (Some(1), 0), "{}", stderr(&rejected));
+    assert!(stderr(&rejected).contains("run send_email? [y/N]"), "{}", stderr(&rejected));
+    let unanswered = own("send_email", email(), "", &with).await;
+    assert!(stderr(&unanswered).contains("waits for a person"), "{}", stderr(&unanswered));
+    assert_eq!(nango.runs().len(), 0);
+    let sent = own("send_email", email(), "y\n", &with).await;
+    assert!(stdout(&sent).contains("msg-1"), "{}{}", stdout(&sent), stderr(&sent));
+    assert_eq!(nango.runs().len(), 1);
+}

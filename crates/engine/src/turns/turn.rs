@@ -34,6 +34,7 @@ use crate::{
     queries::live::LiveQuery,
     turns::documents,
     turns::driver::{Begun, Driver},
+    turns::filtered,
     turns::result_cache::CallingQuery,
     turns::spans,
     turns::terminate,
@@ -260,7 +261,8 @@ async fn prepare(
     // A conversation and the answer of a tool are rendered from all turns.
     let all = spec.conversation.is_some() || spec.target_kind == TargetKind::Tool;
     let turns = if all { &transcript.turns } else { transcript.untold(&told) };
-    let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, turns).await?;
+    let mut showing = large_results::showing(&*inner.blobs, &head.name, &toolset, turns).await?;
+    filtered::add(inner, &head.name, &toolset, turns, &mut showing).await?;
     if spec.target_kind == TargetKind::Tool {
         return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Key, Question};
 
 use super::server_options::open_client;
-use person::Person;
+pub(super) use person::Person;
 pub(super) use screen::{Detail, Screen, progress_line};
 pub(super) use tools::{Run, run_command};
 

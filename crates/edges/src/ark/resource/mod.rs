@@ -8,6 +8,7 @@ pub(crate) mod body;
 pub(super) mod raw;
 mod secrets;
 pub(super) mod show;
+mod tool_config;
 pub(super) mod wire;
 mod yaml;
 
