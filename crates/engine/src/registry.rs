@@ -26,6 +26,7 @@ use crate::{
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
     runner::ResultFilter,
     tool_server::{ServerStatus, ToolServers, is_tool_of},
+    user_connections::UserConnections,
 };
 
 /// An agent as its manifest describes it.
@@ -191,6 +192,7 @@ pub struct Registry {
     runners: HashMap<BindingKind, Arc<dyn Runner>>,
     result_filter: Option<Arc<dyn ResultFilter>>,
     tool_servers: Option<Arc<dyn ToolServers>>,
+    pub(crate) user_connections: Option<Arc<dyn UserConnections>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
 }

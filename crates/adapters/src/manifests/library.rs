@@ -21,6 +21,7 @@ use bosun_engine::{
         Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
         ResourceKind, ResourceOrigin, StoredResource,
     },
+    user_connections::UserConnections,
 };
 use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
@@ -240,6 +241,9 @@ impl Library {
         all.resources.iter_mut().for_each(|resource| note_nango(resource, settings));
         let builtins = Arc::clone(&self.builtins);
         let mut registry = all.build_with(&self.secrets, builtins, &files.grants, &self.connections, &self.filters);
+        if let Some(nango) = &self.nango {
+            registry.set_user_connections(Arc::clone(nango) as Arc<dyn UserConnections>);
+        }
         if let Some(nango) = self.granted_nango(files) {
             let runner = FilteringRunner::around(Arc::new(nango) as Arc<dyn Runner>, &self.filters);
             registry.set_runner(BindingKind::Nango, runner);

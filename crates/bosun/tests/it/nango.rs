@@ -273,7 +273,15 @@ async fn reads_are_repeated_and_our_own_key_is_told_apart_from_the_users() {
 /// An action with this behaviour.
 fn action(name: &str, delay_ms: u64, fails: Option<(u16, Value)>) -> NangoAction {
     let fails = fails.map(|(status, error)| NangoFailure { status, error });
-    NangoAction { name: name.into(), description: String::new(), output: None, fails, delay_ms, is_disabled: false }
+    NangoAction {
+        name: name.into(),
+        description: String::new(),
+        output: None,
+        fails,
+        delay_ms,
+        is_disabled: false,
+        input_schema: None,
+    }
 }
 
 fn email() -> Value {
@@ -399,6 +407,23 @@ async fn an_end_user_has_connections_of_their_own_and_no_others() {
         call_as(&server, "fetch_emails", json!({"operation": "fetch"}), &headers).await
     };
     assert_eq!(ids(&fetch(Some("alice")).await.unwrap()), ["a1"], "her own");
+    // The list of tools says the same, before anything is called.
+    let state_of = async |user: Option<&str>, tool: &str| {
+        let mut headers = vec![("authorization", bearer.as_str())];
+        headers.extend(user.map(|user| ("x-forwarded-user", user)));
+        let listed = send(&server, "GET", "/v1/tools", None, &headers).await.unwrap().body;
+        let tool = listed["items"].as_array().unwrap().iter().find(|one| one["name"] == tool).unwrap().clone();
+        let text = |field: &str| tool[field].as_str().unwrap_or_default().to_owned();
+        (text("state"), text("available"), text("reason"))
+    };
+    let ready = || ("ready".to_owned(), "True".to_owned(), String::new());
+    assert_eq!(state_of(None, "fetch_emails").await, ready());
+    assert_eq!(state_of(Some("alice"), "fetch_emails").await, ready());
+    assert_eq!(state_of(Some("bob"), "request_missing_parameters").await, ready(), "it needs no connection");
+    let (state, available, reason) = state_of(Some("alice"), "fetch_entity").await;
+    assert_eq!((state.as_str(), available.as_str()), ("unavailable", "False"));
+    assert!(reason.starts_with("user `alice` has not connected `salesforce-ybzg`: a call of the tool"), "{reason}");
+    assert_eq!(state_of(Some("ali"), "fetch_emails").await.0, "unavailable");
     assert_eq!(ids(&fetch(None).await.unwrap()), ["t3", "t2", "t1"], "the connection of the settings");
     let (code, message) = fetch(Some("bob")).await.unwrap_err();
     assert_eq!(code, "provider_not_connected");
@@ -598,4 +623,46 @@ async fn tools_call_runs_tools_of_integrations_in_the_program_itself() {
     let sent = own("send_email", email(), "y\n", &with).await;
     assert!(stdout(&sent).contains("msg-1"), "{}{}", stdout(&sent), stderr(&sent));
     assert_eq!(nango.runs().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_live_compares_the_input_of_actions_and_the_fields_of_models() {
+    let (world, nango) = world(state(), &[]).await;
+    let check = async || {
+        let mut command = bosun();
+        command.args(["check", "--live", "--nango-url", &nango.url(), "--secrets"]).arg(world.path("secrets"));
+        run(command.arg(world.path("tool-config.json"))).await
+    };
+    let schemas = |input: Value, model: Value| {
+        nango.change(|state| {
+            state.integrations[0].actions[0].input_schema = Some(input);
+            state.integrations[0].syncs[0].schemas = [("GmailThread".to_owned(), model)].into();
+        });
+    };
+    let text = json!({"type": "string"});
+    let message = json!({"to": text, "subject": text, "body": text, "cc": text});
+    let thread = json!({"sender": text, "subject": text, "dateRange": {}, "hasAttachment": {"type": "boolean"}});
+    schemas(
+        json!({"type": "object", "properties": message, "required": ["to", "subject", "body"]}),
+        json!({"type": "object", "properties": thread}),
+    );
+    let same = check().await;
+    assert!(same.status.success(), "{}{}", stdout(&same), stderr(&same));
+    let changed = json!({"to": text, "subject": {"type": "array"}, "body": text, "copy": text, "html": text});
+    schemas(
+        json!({"type": "object", "properties": changed, "required": ["to", "html"]}),
+        json!({"type": "object", "properties": {"sender": text, "subject": text, "sent": text}}),
+    );
+    let differs = check().await;
+    assert_eq!(differs.status.code(), Some(1), "{}", stdout(&differs));
+    let said = stdout(&differs) + &stderr(&differs);
+    for expected in [
+        "requires `html`, which the tool does not have",
+        "`subject` is `string` in the tool and `array` in the action `send-email`",
+        "takes no `cc`",
+        "the model `GmailThread` has no field `dateRange` to filter by",
+        "the model `GmailThread` has no field `hasAttachment` to filter by",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
 }

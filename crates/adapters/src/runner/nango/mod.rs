@@ -14,21 +14,28 @@ mod live;
 mod query;
 mod records;
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use bosun_core::{
-    Binding, Outcome,
+    Actor, Binding, Namespace, Outcome,
     machine::outcome_code,
     tool::{Nango, routing::ToolRoute, wrapper},
 };
 use bosun_engine::{
     Clock,
     runner::{InsideCall, RunContext, RunReply},
+    user_connections::UserConnections,
 };
 use serde_json::Value;
 
 use self::{
-    action::ActionRun, client::NangoClient, connection::UserConnections, error::NangoError, query::RecordQuery,
+    action::ActionRun, client::NangoClient, connection::ConnectionCache, error::NangoError, query::RecordQuery,
     records::RecordRead,
 };
 use crate::{outbound::Pool, secret::Secrets};
@@ -42,7 +49,7 @@ pub use self::{
 /// Runs tools with [`Binding::Nango`], for every registry of a server; [`GrantedNango`] is its runner in one.
 pub struct NangoRunner {
     client: NangoClient,
-    connections: UserConnections,
+    connections: ConnectionCache,
     clock: Arc<dyn Clock>,
 }
 
@@ -56,7 +63,7 @@ impl NangoRunner {
     #[must_use]
     pub fn new(settings: NangoSettings, secrets: Arc<Secrets>, pool: Arc<Pool>, clock: Arc<dyn Clock>) -> Self {
         let client = NangoClient::new(settings, secrets, pool);
-        Self { client, connections: UserConnections::default(), clock }
+        Self { client, connections: ConnectionCache::default(), clock }
     }
 
     #[must_use]
@@ -125,5 +132,25 @@ impl NangoRunner {
             return Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message).into();
         };
         self.action(call, provider, action).poll(handle, || context.time_left()).await
+    }
+}
+
+/// How long a list of tools waits for Nango.
+const LISTING_PATIENCE: Duration = Duration::from_secs(5);
+
+#[async_trait]
+impl UserConnections for NangoRunner {
+    async fn unconnected(
+        &self,
+        namespace: &Namespace,
+        actor: &Actor,
+        providers: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let Some(user) = actor.user() else { return Ok(BTreeMap::new()) };
+        let found = connection::unconnected(&self.client, namespace, user, providers, || LISTING_PATIENCE);
+        match tokio::time::timeout(LISTING_PATIENCE, found).await {
+            Ok(found) => found.map_err(|error| error.to_string()),
+            Err(_) => Err("Nango does not answer".to_owned()),
+        }
     }
 }
