@@ -183,7 +183,7 @@ fn with_variables(command: Command) -> Command {
 }
 
 /// Parses the command line of this process, with the other sources as defaults.
-pub(crate) fn lay(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
+pub(crate) fn parse_layered(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
     let command = WITH_SETTINGS.iter().fold(command, |command, name| command.mut_subcommand(name, with_variables));
     let matches = command.clone().get_matches();
     let Some((name, chosen)) = matches.subcommand().filter(|(name, _)| WITH_SETTINGS.contains(name)) else {

@@ -195,7 +195,7 @@ mod tests {
             r#"{"password": {{.password}}, "ä": "ö", "token": "{{.input.t}}"}"#,
             &[("password", "1234")],
         );
-        // What is not JSON is scanned all the same.
+        // A text that is not JSON is scanned nevertheless.
         check(r#"{"token": "a"#, r#"{"token": "{{.token}}""#, &[("token", "a")]);
     }
 }

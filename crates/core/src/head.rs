@@ -22,7 +22,8 @@ use crate::{
     CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
     event::{Changed, Entry, Event, Seq},
     machine::rejected,
-    query::{ExpiryPolicy, QueryLimits, Spec, Usage, View},
+    query::{ExpiryPolicy, QueryLimits, Spec, TargetKind, Usage, View},
+    tree::{Lineage, Spent, TreeBudget},
 };
 
 /// The current state of a query.
@@ -49,6 +50,19 @@ pub struct Head {
     #[serde(default)]
     pub tools_spent: bool,
     pub usage: Usage,
+    /// What the ended children of the query have used.
+    #[serde(default, skip_serializing_if = "Spent::is_zero")]
+    pub below: Spent,
+    /// The budget of the tree, as it was when the last turn ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeBudget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Arc<Lineage>>,
+    #[serde(default, skip_serializing_if = "TargetKind::is_agent")]
+    pub target_kind: TargetKind,
+    /// The query has ended, and its tree has not been told yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<Unsettled>,
     pub clock: RunClock,
     pub limits: QueryLimits,
     #[serde(default, skip_serializing_if = "ExpiryPolicy::is_tell")]
@@ -76,6 +90,14 @@ pub struct Head {
     pub created_at: Timestamp,
     /// When the query last made progress. A change of limits or labels is no progress.
     pub updated_at: Timestamp,
+}
+
+/// What the end of a query still has to reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsettled {
+    /// The calls that waited for children when the query ended: these are to be cancelled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<CallId>,
 }
 
 /// The phase of the query's loop.
@@ -174,6 +196,11 @@ impl Head {
             hold: None,
             tools_spent: false,
             usage: Usage::default(),
+            below: Spent::default(),
+            tree: None,
+            lineage: spec.lineage.clone(),
+            target_kind: spec.target_kind,
+            unsettled: None,
             clock: RunClock::default(),
             limits: spec.limits,
             on_expired: spec.on_expired,
@@ -206,7 +233,8 @@ impl Head {
                 self.attempt = *attempt;
                 self.tools_spent |= !tools;
             }
-            Event::TurnEnded { usage, rejected, .. } => {
+            Event::TurnEnded { usage, rejected, tree, .. } => {
+                self.tree = tree.or(self.tree);
                 self.phase = Phase::Acting;
                 self.rejections = if rejected.is_some() { self.rejections + 1 } else { 0 };
                 self.attempt = 0;
@@ -239,6 +267,14 @@ impl Head {
                     call.state = CallState::Ready { repeatable: true, attempts: attempt };
                 }
             }
+            Event::CallDelegated { call, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let CallState::Started { .. } = call.state
+                {
+                    call.state = CallState::Waiting(Waiting::CHILD);
+                }
+            }
+            Event::ChildEnded { spent, .. } => self.below += *spent,
             Event::CallFinished { call, outcome } => {
                 self.record(*call, outcome, |outcome| CallState::Finished { outcome });
             }
@@ -289,6 +325,10 @@ impl Head {
                 self.change(changed);
                 return Ok(());
             }
+            Event::Settled => {
+                self.unsettled = None;
+                return Ok(());
+            }
             Event::ClockStepped { by_ms } => self.clock.step(*by_ms),
             Event::Interrupted => self.interrupted = true,
             Event::Recovered { orderly, alone } => {
@@ -336,6 +376,12 @@ impl Head {
     fn end(&mut self, phase: Phase) {
         self.phase = phase;
         self.hold = None;
+        let waits_for_child =
+            |call: &&CallHead| matches!(call.state.waiting(), Some(Waiting { on: WaitingOn::Child, .. }));
+        let children: Vec<_> = self.calls.iter().filter(waits_for_child).map(|call| call.id).collect();
+        if self.lineage.is_some() || !children.is_empty() {
+            self.unsettled = Some(Unsettled { children });
+        }
         for call in self.calls.iter_mut().filter(|call| call.state.is_open()) {
             call.state = CallState::Cancelled;
         }
@@ -432,6 +478,44 @@ impl Head {
         self.waiting_on(|on| on == WaitingOn::Parameters)
     }
 
+    /// The calls that wait for the end of a query of their own.
+    pub fn child_calls(&self) -> impl Iterator<Item = &CallHead> {
+        self.waiting_on(|on| on == WaitingOn::Child).map(|(call, _)| call)
+    }
+
+    /// The calls that count against the limit of calls. The members of a team speak because it is their turn, not because
+    /// a model calls them; `maxTurns` limits them.
+    #[must_use]
+    pub fn counted_calls(&self) -> u32 {
+        match self.target_kind {
+            TargetKind::Team => 0,
+            TargetKind::Agent | TargetKind::Model | TargetKind::Tool => {
+                u32::try_from(self.calls.len()).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// Whether other queries use the same budget. A query whose children have used nothing has it for itself.
+    #[must_use]
+    pub fn is_in_tree(&self) -> bool {
+        self.lineage.is_some() || !self.below.is_zero() || self.child_calls().next().is_some()
+    }
+
+    /// What the query itself has used.
+    #[must_use]
+    pub fn own_spent(&self, now: Timestamp) -> Spent {
+        let running_ms = u64::try_from(self.clock.spent(now).as_millis()).unwrap_or(u64::MAX);
+        Spent { calls: self.counted_calls(), tokens: self.usage.total(), running_ms }
+    }
+
+    /// What the query and its ended children have used.
+    #[must_use]
+    pub fn spent(&self, now: Timestamp) -> Spent {
+        let mut spent = self.own_spent(now);
+        spent += self.below;
+        spent
+    }
+
     /// The calls that wait for a worker.
     pub fn claimable(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
         self.outside_calls().filter(|(call, _)| call.claim.as_ref().is_some_and(|claim| claim.lease.is_none()))
@@ -503,13 +587,15 @@ impl Head {
     /// Until when a query that has ended is retained.
     #[must_use]
     pub fn kept_until(&self) -> Option<Timestamp> {
-        self.status().is_final().then(|| self.updated_at.after(self.limits.ttl))
+        // Until its tree has been told, the row is what remembers that it has to be.
+        let is_over = self.status().is_final() && self.unsettled.is_none();
+        is_over.then(|| self.updated_at.after(self.limits.ttl))
     }
 
     /// The next time at which the sweep has to act on the query.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
-        let waits = self.waits().map(|wait| wait.waiting.due_at());
+        let waits = self.waits().filter_map(|wait| wait.waiting.due_at());
         waits.chain(self.leases().map(|(_, _, lease)| lease.until)).min()
     }
 }

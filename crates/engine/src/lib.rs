@@ -38,6 +38,7 @@ pub use engine::{
     decide::{AskedDecision, DecideReport, DecisionTarget},
     large_results::{BLOB_GRACE, Upload, UploadError},
     results::{PageError, READ_RESULT, ResultContent, Results},
+    tree::QueryTree,
     update::Update,
     workers::{ClaimRequest, ClaimedCall, LeaseToken},
 };
@@ -45,7 +46,7 @@ pub use error::EngineError;
 pub use model::Model;
 pub use queries::{
     live::{CallInProgress, QueryKey},
-    watch::{Watch, Watched},
+    watch::{BelowCall, Watch, Watched},
 };
 pub use registry::{Agent, Registry};
 pub use runner::Runner;

@@ -418,7 +418,7 @@ impl Store for MemoryStore {
                 by_namespace.entry(key.0.clone()).or_default().push(Runnable { key, inherited });
             }
         }
-        let order = wanted.in_turn(by_namespace.keys().cloned().collect());
+        let order = wanted.round_robin(by_namespace.keys().cloned().collect());
         let share = wanted.share(order.len());
         let mut lists: Vec<_> = order.iter().filter_map(|namespace| by_namespace.remove(namespace)).collect();
         lists.iter_mut().for_each(|list| list.truncate(share));
@@ -499,10 +499,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_older_handle_is_fenced() {
-        use crate::testing::scribe::Scribe;
+        use crate::testing::query_writer::QueryWriter;
         let memory = MemoryStore::new();
         let _later = memory.reopen();
-        let refused = Scribe::new("default", "a", 1).create();
+        let refused = QueryWriter::new("default", "a", 1).create();
         assert!(matches!(memory.append(refused), Err(StoreError::Fenced)));
     }
 }

@@ -11,13 +11,14 @@ use std::{
 };
 
 use bosun_core::{
-    Namespace, Tool,
-    query::AskedLimits,
+    Binding, Namespace, Tool,
+    query::{AskedLimits, TargetKind},
+    team::{Edge, Strategy},
     template::{BadTemplate, MissingValues, RenderError, Template},
-    tool::{BindingKind, Confirm, ToolApproval, label_selector::LabelSelector, preset::Preset},
+    tool::{BindingKind, Confirm, ToolApproval, ToolOrigin, label_selector::LabelSelector, preset::Preset},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     EngineError, Model, Runner,
@@ -130,6 +131,10 @@ pub struct AgentTool {
     pub approval: Option<ToolApproval>,
     /// jq filters that are applied to the results.
     pub functions: Vec<String>,
+    /// Set if the entry may name an agent or a team itself, and not a tool that stands for it.
+    pub asks: Option<TargetKind>,
+    /// The tools of the client that are passed on to that agent or team.
+    pub passes: Vec<String>,
 }
 
 /// The tools of an agent with certain labels, whichever these are when a query is submitted.
@@ -156,6 +161,28 @@ impl AgentTool {
     pub fn tool(&self) -> &str {
         self.partial.as_ref().map_or(&self.name, |partial| &partial.tool)
     }
+}
+
+/// A team as its manifest describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Team {
+    pub namespace: Namespace,
+    pub name: String,
+    pub description: Option<String>,
+    pub members: Vec<TeamMember>,
+    pub strategy: Strategy,
+    pub max_turns: Option<u32>,
+    pub edges: Vec<Edge>,
+    /// The agent whose model and prompt choose the next member.
+    pub selector: Option<String>,
+    pub selector_prompt: Option<String>,
+}
+
+/// A member of a team: an agent or another team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TeamMember {
+    pub name: String,
+    pub kind: TargetKind,
 }
 
 /// A store of conversations, as its manifest describes it.
@@ -205,6 +232,7 @@ struct Configured {
     tools: HashMap<String, Tool>,
     models: HashMap<String, Arc<dyn Model>>,
     memories: BTreeMap<String, DescribedMemory>,
+    teams: BTreeMap<String, Arc<Team>>,
 }
 
 impl Registry {
@@ -332,6 +360,11 @@ impl Registry {
         self.configured_mut(agent.namespace.clone()).agents.insert(agent.name.clone(), Arc::new(agent));
     }
 
+    /// Adds a team; an earlier one of the same name is replaced.
+    pub fn add_team(&mut self, team: Team) {
+        self.configured_mut(team.namespace.clone()).teams.insert(team.name.clone(), Arc::new(team));
+    }
+
     pub fn add_tool(&mut self, namespace: Namespace, tool: Tool) {
         self.configured_mut(namespace).tools.insert(tool.name.clone(), tool);
     }
@@ -387,6 +420,34 @@ impl Registry {
     #[must_use]
     pub fn agent(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Agent>> {
         self.configured(namespace)?.agents.get(name)
+    }
+
+    #[must_use]
+    pub fn team(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Team>> {
+        self.configured(namespace)?.teams.get(name)
+    }
+
+    /// An agent or a team as a tool.
+    pub(crate) fn as_tool(&self, namespace: &Namespace, kind: TargetKind, name: &str) -> Option<Tool> {
+        let (description, binding) = match kind {
+            TargetKind::Agent => {
+                (self.agent(namespace, name)?.description.clone(), Binding::Agent { name: name.to_owned() })
+            }
+            TargetKind::Team => {
+                (self.team(namespace, name)?.description.clone(), Binding::Team { name: name.to_owned() })
+            }
+            TargetKind::Model | TargetKind::Tool => return None,
+        };
+        let description = description.unwrap_or_else(|| format!("Asks the {} `{name}`", kind.as_str()));
+        let input = json!({"type": "string", "description": "What it is asked"});
+        let parameters = json!({"type": "object", "properties": {"input": input}, "required": ["input"]});
+        Some(Tool { origin: ToolOrigin::Operator, ..Tool::new(name, description, parameters, binding) })
+    }
+
+    /// The tool that an entry of an agent names.
+    fn tool_of(&self, namespace: &Namespace, entry: &AgentTool) -> Option<Tool> {
+        let declared = self.tool(namespace, entry.tool()).map(frozen);
+        declared.or_else(|| self.as_tool(namespace, entry.asks?, entry.tool()))
     }
 
     /// The agents of a namespace, by name.
@@ -446,9 +507,8 @@ impl Registry {
             if selected.is_some_and(|names| !names.contains(&entry.name)) {
                 continue;
             }
-            match self.tool(namespace, entry.tool()) {
-                Some(tool) => {
-                    let mut tool = frozen(tool);
+            match self.tool_of(namespace, entry) {
+                Some(mut tool) => {
                     if let Some(description) = &entry.description {
                         tool.description.clone_from(description);
                     }
@@ -460,6 +520,7 @@ impl Registry {
                         approval.apply(&mut tool);
                     }
                     tool.functions.clone_from(&entry.functions);
+                    tool.passes.clone_from(&entry.passes);
                     tools.push(tool);
                 }
                 None if selected.is_none() && self.server_of(namespace, entry.tool()).is_some() => {}
@@ -492,7 +553,7 @@ impl Registry {
 
     /// Warnings about the tools of an agent that their MCP servers have not announced.
     pub(crate) fn warn_of_absent(&self, namespace: &Namespace, agent: &Agent) -> Vec<String> {
-        let absent = agent.tools.iter().filter(|entry| self.tool(namespace, entry.tool()).is_none());
+        let absent = agent.tools.iter().filter(|entry| self.tool_of(namespace, entry).is_none());
         let warning = |entry: &AgentTool| {
             let reason = self.why_absent(namespace, entry.tool())?;
             Some(format!("the query has no tool `{}`: {reason}", entry.name))
@@ -515,7 +576,9 @@ impl Registry {
 
     /// Warnings about tools that have no runner.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
-        let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(tool.binding.kind()).is_none());
+        let is_run =
+            |kind: BindingKind| matches!(kind, BindingKind::Agent | BindingKind::Team) || self.runner(kind).is_some();
+        let idle = tools.iter().filter(move |tool| !tool.is_external() && !is_run(tool.binding.kind()));
         let warning = |tool: &Tool| {
             let (name, kind) = (&tool.name, tool.binding.kind());
             format!(

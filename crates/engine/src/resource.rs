@@ -220,6 +220,11 @@ impl Resource {
             .needs
             .iter()
             .filter(|(kind, name)| registry.resource(*kind, &key.namespace, name).is_none())
+            // A tool may stand for an agent or a team.
+            .filter(|(kind, name)| {
+                !matches!(kind, ResourceKind::Agent | ResourceKind::Team)
+                    || registry.tool(&key.namespace, name).is_none()
+            })
             .map(|(kind, name)| format!("{} `{name}`", kind.as_str()))
             .collect();
         if missing.is_empty() {

@@ -168,7 +168,7 @@ pub struct WantedQueries {
 impl WantedQueries {
     /// Orders the namespaces that have work round-robin.
     #[must_use]
-    pub fn in_turn(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
+    pub fn round_robin(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
         let after = |namespace: &Namespace| self.after.as_ref().is_none_or(|last| namespace > last);
         let (mut next, rest): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(after);
         next.extend(rest);

@@ -1,8 +1,8 @@
 //! Pinned definitions: what each server's tools were when they were first seen or last approved.
 //!
 //! A server that changes what a tool says or takes after it was trusted is an attack (OWASP MCP03, "rug pull"), and so
-//! is a new tool beside the trusted ones, which defeats pins by name. The file is replaced atomically. Pins of a server
-//! that is removed stay: adding it again must not approve what has changed meanwhile.
+//! is a new tool next to the trusted ones, which defeats pins by name. The file is replaced atomically. Pins of a
+//! server that is removed stay: adding it again must not approve what has changed meanwhile.
 
 use std::{
     collections::BTreeMap,

@@ -97,6 +97,7 @@ pub const AGENT_TOOL: FieldTable = &[
     Field::new("approval", approval_schema),
     Field::new("functions", || list_schema(object_schema(FUNCTION, &["name", "value"]))),
     Field::new("labelSelector", || object_schema(LABEL_SELECTOR, &[])),
+    Field::new("externalTools", || list_schema(text_schema())),
 ];
 /// A filter that is applied to the results of a tool.
 pub const FUNCTION: FieldTable = &[Field::new("name", || json!({"const": "jq"})), VALUE];

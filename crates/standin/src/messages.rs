@@ -8,8 +8,8 @@ use bosun_core::ContentHash;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Part, Said, Turn};
-use bosun_adapters::model::scripted::{Played, WireFailure};
+use super::{Answer, Part, ReadMessage, Turn};
+use bosun_adapters::model::scripted::{ScriptedReply, WireFailure};
 
 #[derive(Deserialize)]
 struct Request {
@@ -108,7 +108,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
         };
         if !is_user {
             let thinks = matches!(blocks.first(), Some(Block::Thinking { .. }));
-            said.push(Said::Assistant { thinks: Some(thinks) });
+            said.push(ReadMessage::Assistant { thinks: Some(thinks) });
         }
         let mut text_said = String::new();
         for (number, block) in blocks.into_iter().enumerate() {
@@ -137,7 +137,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                     open.retain(|id| *id != tool_use_id);
                     let alias = names.iter().find(|(id, _)| *id == tool_use_id).map(|(_, name)| name.clone());
                     let content = content.map(ResultContent::into_text).unwrap_or_default();
-                    said.push(Said::Result { alias: alias.unwrap_or_default(), content });
+                    said.push(ReadMessage::Result { alias: alias.unwrap_or_default(), content });
                 }
                 Block::Thinking { thinking, signature: signed } if !is_user => {
                     if signed != signature(&thinking) {
@@ -157,7 +157,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                 ));
             }
             if !text_said.is_empty() {
-                said.push(Said::User(text_said));
+                said.push(ReadMessage::User(text_said));
             }
         }
     }
@@ -188,12 +188,12 @@ pub(super) fn failure(failure: &WireFailure) -> Answer {
     Answer::failure(failure, &body).header("request-id", "req_scripted")
 }
 
-fn stop_reason<'a>(played: &'a Played<'_>) -> &'a str {
+fn stop_reason<'a>(played: &'a ScriptedReply<'_>) -> &'a str {
     let wrong = played.faults.and_then(|faults| faults.finish.as_deref());
     wrong.unwrap_or(if played.calls.is_empty() { "end_turn" } else { "tool_use" })
 }
 
-fn usage(played: &Played<'_>, output: u64) -> Value {
+fn usage(played: &ScriptedReply<'_>, output: u64) -> Value {
     if played.faults.is_some_and(|faults| faults.no_usage) {
         return Value::Null;
     }
@@ -207,7 +207,7 @@ fn usage(played: &Played<'_>, output: u64) -> Value {
 }
 
 /// The blocks of the answer; calls with the text of their input, which need not be JSON.
-fn blocks(turn: &Turn, played: &Played<'_>) -> Vec<(Value, Option<String>)> {
+fn blocks(turn: &Turn, played: &ScriptedReply<'_>) -> Vec<(Value, Option<String>)> {
     let same_ids = played.faults.is_some_and(|faults| faults.same_ids);
     let thought = played
         .thought
@@ -239,7 +239,7 @@ fn head(turn: &Turn, content: Value, stop_reason: Value, usage: Value) -> Value 
 }
 
 /// A whole answer.
-pub(super) fn plain(turn: &Turn, played: &Played<'_>) -> Answer {
+pub(super) fn plain(turn: &Turn, played: &ScriptedReply<'_>) -> Answer {
     let content = blocks(turn, played).into_iter().map(|(block, _)| block).collect();
     let usage = usage(played, played.usage.completion_tokens);
     let body = head(turn, Value::Array(content), json!(stop_reason(played)), usage);
@@ -247,7 +247,7 @@ pub(super) fn plain(turn: &Turn, played: &Played<'_>) -> Answer {
 }
 
 /// The same, as it streams.
-pub(super) fn stream(turn: &Turn, played: &Played<'_>) -> Answer {
+pub(super) fn stream(turn: &Turn, played: &ScriptedReply<'_>) -> Answer {
     let mut parts = Vec::new();
     let mut send = |after: Duration, event: &Value| {
         let kind = event["type"].as_str().unwrap_or_default();

@@ -260,6 +260,7 @@ impl ManifestDrafts {
         self.memories.extend(other.memories);
         self.config_maps.extend(other.config_maps);
         self.mcp_servers.extend(other.mcp_servers);
+        self.teams.extend(other.teams);
     }
 
     /// Adds the stored manifests to those of the files; what a reference does not resolve to is left out.
@@ -268,6 +269,7 @@ impl ManifestDrafts {
         all.memories.extend(self.memories.into_iter().map(|located| located.value));
         all.config_maps.extend(self.config_maps.into_iter().map(|located| located.value));
         all.mcp_servers.extend(self.mcp_servers.into_iter().map(|located| located.value.server));
+        all.teams.extend(self.teams.into_iter().map(|located| located.value.team));
         let config_maps: BTreeMap<_, _> =
             all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
         for mut draft in self.tools {

@@ -164,7 +164,7 @@ fn every_http_tool_that_is_converted_can_be_called() {
         tools += text.matches("type: http").count();
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("tools.yaml"), text).unwrap();
-        // Servers and agents that the tools of a fixture refer to are not beside them.
+        // Servers and agents that the tools of a fixture refer to are not next to them.
         let faults = load_from(directory.path()).err();
         let of_templates = faults.iter().flat_map(|faults| faults.iter());
         let is_reference =

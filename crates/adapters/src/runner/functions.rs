@@ -100,7 +100,7 @@ impl JqProcesses {
 
     async fn run(&self, filters: &[String], value: Value) -> Result<Value, String> {
         let unusable = |error: std::io::Error| format!("the filters cannot be run: {error}");
-        // Closed never: the semaphore lives as long as this.
+        // The semaphore is never closed.
         let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
         let input = strict::compact(&serde_json::json!(JqInput { filters: filters.to_vec(), value }));
         let mut command = Command::new(&self.program);

@@ -1,4 +1,4 @@
-//! What an agent makes of its tools: builtin ones that end a query, parameters of its own, and filtered results.
+//! How an agent configures its tools: builtin ones that end a query, parameters of its own, and filtered results.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use tempfile::TempDir;
 
 use crate::{
     program::Server,
-    recovery::{die_at, runs},
+    recovery::{crash_at, runs},
     scripted::MODEL,
     support::{
         client::Client,
-        server::{Death, Started, World},
+        server::{ProcessExit, Started, World},
     },
 };
 
@@ -62,7 +62,7 @@ scenes:
 }
 
 #[tokio::test]
-async fn terminate_without_a_response_is_refused_and_the_model_goes_on() {
+async fn terminate_without_a_response_is_refused_and_the_model_continues() {
     let script = r#"
 scenes:
   - when: go
@@ -184,7 +184,7 @@ async fn filters_are_applied_to_a_result_in_order() {
 
 /// The filter is foreign code: it may neither keep a thread nor take the server's memory.
 #[tokio::test]
-async fn a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model() {
+async fn a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model() {
     for (filter, expect) in [
         ("last(repeat(1))", "5 s"),
         ("[range(1000000000)] | length", "5 s"),
@@ -262,7 +262,7 @@ async fn kill_9_after_a_delivery_shows_the_model_the_filtered_result() {
         let delivery = json!({"toolCallId": waiting["toolCall"]["id"], "toolResult": {"items": [{"name": "a"}]}});
         // The process may die before it answers.
         let _ = client.ask(&Method::POST, "/q/tool-result?wait=0&view=rfc", Some(&delivery)).await;
-        assert_eq!(server.death().await, Death::AtFaultPoint, "{fault}");
+        assert_eq!(server.exit().await, ProcessExit::AtFaultPoint, "{fault}");
         let server = world.start().await;
         let client = Client::of(&server.base);
         let again = client.post("/q/tool-result?wait=20s&view=rfc", &delivery).await;
@@ -321,7 +321,7 @@ const AROUND_A_CALL: &[&str] = &[
     "store.committed:2",
 ];
 
-/// A world with an agent `tester` beside its own.
+/// A world with an agent `tester` in addition to its own.
 fn world_with(tools: &str, others: &str, script: &str) -> World {
     let (world, files) = (World::new(), agent(tools, others, script));
     let agents = std::fs::read_to_string(files.path().join("agents.yaml")).unwrap();
@@ -336,7 +336,7 @@ fn world_with(tools: &str, others: &str, script: &str) -> World {
 
 /// The query `q` after a crash at `fault` and a restart; one that was not accepted is asked for again.
 async fn after_crash(world: &World, fault: &str, body: &Value) -> Value {
-    die_at(world, fault, body).await;
+    crash_at(world, fault, body).await;
     let server = world.start().await;
     let client = Client::of(&server.base);
     let found = client.ask(&Method::GET, "/q?wait=20s&view=rfc", None).await.expect("an answer").body;

@@ -60,7 +60,7 @@ async fn said_in(server: &Server, conversation: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_lines_of_a_pipe_are_asked_in_one_conversation_that_can_go_on() {
+async fn the_lines_of_a_pipe_are_asked_in_one_conversation_that_can_be_continued() {
     let (server, directory) = serve().await;
     let (code, answers, log) =
         chat(&server.base, directory.path(), &["--agent", "tester"], "I am Ada\n\nwho am I?\n").await;
@@ -134,7 +134,7 @@ async fn what_cannot_begin_is_an_error_before_a_line_is_read() {
 }
 
 #[tokio::test]
-async fn on_a_terminal_answers_are_streamed_and_arrow_keys_bring_lines_back() {
+async fn on_a_terminal_answers_are_streamed_and_arrow_keys_recall_lines() {
     let (server, directory) = serve().await;
     let mut terminal = Terminal::run(
         &["chat", "--agent", "tester", "--server", &server.base, "--conversation", "typed"],

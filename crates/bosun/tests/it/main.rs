@@ -9,12 +9,12 @@
 
 mod a2a;
 mod access;
-mod acts;
 mod agent_tools;
 mod approvals;
 mod architecture;
 mod attack;
 mod audit;
+mod audit_coverage;
 mod canaries;
 mod chaos;
 mod chat;
@@ -59,6 +59,7 @@ mod shutdown;
 mod sse;
 mod store_files;
 mod support;
+mod teams;
 mod terminal;
 mod tool_calls;
 mod traces;

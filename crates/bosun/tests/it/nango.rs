@@ -186,7 +186,7 @@ async fn all_pages_are_read_up_to_the_ceiling_and_the_newest_beyond_it() {
         model: "GmailThread".into(),
         records: old.chain(recent).collect(),
     }];
-    full.knobs.page_bytes = Some(60_000);
+    full.faults.page_bytes = Some(60_000);
     let (world, nango) = world(full, &[]).await;
     let server = world.start().await;
     let newest = call(&server, "fetch_emails", json!({"operation": "fetch"})).await.unwrap();
@@ -213,7 +213,7 @@ async fn records_are_read_up_to_a_total_size() {
     };
     large.records[0].records = (0..200).map(record).collect();
     // A page has to fit into one answer.
-    large.knobs.page_bytes = Some(4 << 20);
+    large.faults.page_bytes = Some(4 << 20);
     let (world, nango) = world(large, &[]).await;
     let server = world.start().await;
     // In an order of the caller's own, what changed last is not what is asked for.
@@ -228,7 +228,7 @@ async fn records_are_read_up_to_a_total_size() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_list_is_told_apart_from_a_sync_that_has_not_run() {
+async fn an_empty_list_is_distinguished_from_a_sync_that_has_not_run() {
     let mut fresh = state();
     fresh.records.clear();
     fresh.integrations[0].syncs[0].finished_at = None;
@@ -253,12 +253,12 @@ async fn an_empty_list_is_told_apart_from_a_sync_that_has_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_are_repeated_and_our_own_key_is_told_apart_from_the_users() {
+async fn reads_are_retried_and_our_own_key_is_distinguished_from_the_users() {
     let (world, nango) = world(state(), &[]).await;
     let server = world.start().await;
     let fetch = || call(&server, "fetch_emails", json!({"operation": "fetch"}));
     for status in [502, 503, 429] {
-        nango.change(|state| (state.knobs.fail_next, state.knobs.fail_status) = (1, Some(status)));
+        nango.change(|state| (state.faults.fail_next, state.faults.fail_status) = (1, Some(status)));
         assert!(fetch().await.is_ok(), "{status}");
     }
     nango.change(|state| state.key = "11111111-2222-4333-8444-555555555555".into());
@@ -329,7 +329,7 @@ async fn failures_of_actions_have_their_own_codes() {
     // A 5xx of Nango itself after the request was sent.
     nango.change(|state| {
         state.integrations[0].actions = vec![action("send-email", 0, None)];
-        (state.knobs.fail_next, state.knobs.fail_status) = (1, Some(502));
+        (state.faults.fail_next, state.faults.fail_status) = (1, Some(502));
     });
     let (code, message) = call(&server, "send_email", email()).await.unwrap_err();
     assert_eq!(code, "outcome_unknown", "{message}");
@@ -380,7 +380,7 @@ async fn a_crash_before_the_handle_is_durable_leaves_an_unknown_outcome_and_one_
     // The process dies before or after it has answered.
     let decision = json!({"decision": "approved"});
     let _ = send(&server, "POST", "/v1/queries/once/approval?wait=0", Some(&decision), &[]).await;
-    assert_eq!(server.death().await, crate::support::server::Death::AtFaultPoint);
+    assert_eq!(server.exit().await, crate::support::server::ProcessExit::AtFaultPoint);
     let server = world.start().await;
     let answer = ended(&server, "once", &[]).await;
     let (code, _) = outcome(&answer).unwrap_err();
@@ -461,7 +461,7 @@ async fn nangos_key_is_nowhere() {
     assert_eq!((code.as_str(), message.contains("[redacted]")), ("action_failed", true), "{message}");
     let shown = api(&server, "GET", "/v1/queries?limit=10", None).await.text;
     server.terminate();
-    server.death().await;
+    server.exit().await;
     let mut found = vec![("answers", shown.contains(&key)), ("message", message.contains(&key))];
     for file in ["data/bosun.db", "data/bosun.db-wal", "log"] {
         let bytes = fs::read(world.path(file)).unwrap_or_default();

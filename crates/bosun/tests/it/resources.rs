@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    server::{Death, Server, Started, World},
+    server::{ProcessExit, Server, Started, World},
     soon,
 };
 
@@ -406,7 +406,7 @@ async fn what_was_answered_survives_a_kill_at_every_point() {
         };
         let lost = send(&server, "POST", "/v1/agents", Some(&agent(&name)), &[]).await;
         assert!(lost.is_err(), "{point}: {lost:?}");
-        assert_eq!(soon("the end", server.death()).await, Death::AtFaultPoint);
+        assert_eq!(soon("the end", server.exit()).await, ProcessExit::AtFaultPoint);
         let mut server = world.start().await;
         let read = api(&server, "GET", &format!("/v1/agents/{name}"), None).await;
         assert_eq!(read.status == 200, is_kept, "{point}: {}", read.text);

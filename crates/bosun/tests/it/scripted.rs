@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::program::Server;
 
-/// The model `default`, which plays the script next to it.
+/// The model `default`, which answers from the script next to it.
 pub(crate) const MODEL: &str = "
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model

@@ -37,7 +37,7 @@ metadata: {name: printer}
 spec: {type: external, description: Prints, inputSchema: {type: object}}
 ";
 
-fn workplace() -> Folder {
+fn folder() -> Folder {
     Folder::new("scenes: [{when: hello, turns: [{say: hello}]}]", TOOLS)
 }
 
@@ -57,10 +57,10 @@ fn check(output: &Output, code: i32, result: &str, said: &str) {
 
 /// The same calls, in this process and on the server.
 async fn both_ways(check: impl AsyncFn(&Path, &[&str])) {
-    let workplace = workplace();
-    check(workplace.path(), &[]).await;
-    let server = workplace.serve().await;
-    check(workplace.path(), &["--server", &server.base]).await;
+    let folder = folder();
+    check(folder.path(), &[]).await;
+    let server = folder.serve().await;
+    check(folder.path(), &["--server", &server.base]).await;
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn the_result_goes_to_standard_output() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_with_one_and_says_why() {
+async fn a_failure_exits_with_code_1_and_its_reason() {
     both_ways(async |directory, way| {
         let ask = async |arguments: &[&str]| run(&mut call(directory, &[arguments, way].concat())).await;
         check(&ask(&["sum", r#"{"expression": "6 /"}"#]).await, 1, "", "[tool_failed]");
@@ -108,10 +108,10 @@ async fn builtin_tools_need_no_files() {
 
 #[tokio::test]
 async fn a_call_on_a_server_is_in_its_journal_and_its_audit_log() {
-    let workplace = workplace();
-    let server = workplace.serve().await;
+    let folder = folder();
+    let server = folder.serve().await;
     let arguments = ["sum", r#"{"expression": "6 * 7"}"#, "--server", &server.base];
-    check(&run(&mut call(workplace.path(), &arguments)).await, 0, "42\n", "");
+    check(&run(&mut call(folder.path(), &arguments)).await, 0, "42\n", "");
     let get = async |path: &str| {
         let url = format!("{}/v1/{path}", server.base);
         stdout(&run(Command::new("curl").args(["--silent", "--fail", &url])).await)
@@ -156,7 +156,7 @@ async fn tools_of_files_folders_and_urls_run_in_the_program_itself() {
         check(&ask(&["list-pets", "{}"]).await, 1, "", "[invalid_tool_arguments]");
         check(&ask(&["list-pet", "{}"]).await, 1, "", "did you mean `list-pets`?");
     }
-    assert_eq!(api.arrived().len(), 3, "invalid arguments are not sent");
+    assert_eq!(api.received().len(), 3, "invalid arguments are not sent");
 
     std::fs::write(directory.path().join("bad.json"), "{\"tools\": [{\"name\": 1}]}").unwrap();
     let refused = run(&mut call(directory.path(), &["noop", "--tools", "bad.json"])).await;
@@ -283,7 +283,7 @@ async fn a_call_respects_the_pins_of_the_store_and_is_in_its_audit_log() {
 
 #[tokio::test]
 async fn cached_results_are_dropped_by_hand() {
-    let api = Service::start(|arrived| format!("{} pets", arrived.target)).await;
+    let api = Service::start(|received| format!("{} pets", received.target)).await;
     let tool = format!(
         "---
 apiVersion: ark.mckinsey.com/v1alpha1
@@ -304,7 +304,7 @@ spec:
         let arguments = json!({"kind": kind}).to_string();
         let output = run(&mut call(workplace.path(), &["pets", &arguments, "--server", &server.base])).await;
         check(&output, 0, &format!("/pets/{kind} pets\n"), "");
-        api.arrived().len()
+        api.received().len()
     };
     let clear = async |more: &[&str]| {
         let arguments = [&["tools", "cache", "clear"], more, &["--server", &server.base]].concat();

@@ -8,7 +8,7 @@ use bosun_reading::{Locator, SourcePlace};
 use serde_json::Value;
 
 pub use bosun_reading::Path;
-pub(crate) use bosun_reading::path::Trail;
+pub(crate) use bosun_reading::path::LazyPath;
 pub use places::Places;
 
 mod json;

@@ -167,7 +167,7 @@ impl<'a> OperationDraft<'a> {
             definitions: Definitions::new(api),
             properties: Map::new(),
             required: Vec::new(),
-            // What follows a `#` only tells operations apart: it is never sent.
+            // What follows a `#` only distinguishes operations: it is never sent.
             url: place.url.split('#').next().unwrap_or_default().to_owned(),
             query: Vec::new(),
             headers: Vec::new(),

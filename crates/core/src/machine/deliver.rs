@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    claim::{self, ClaimStanding},
+    claim::{self, LeaseState},
     expire::call_expired,
     hold::{hold_expired, is_hold_expired},
     loops::notice_loop,
@@ -64,9 +64,9 @@ pub struct DeliveryOutcome {
     pub refused: Vec<(Delivery, DeliveryVerdict)>,
 }
 
-/// The state that a result for a call would find, whatever its content.
+/// The state of a call that decides about a result for it, whatever its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallStanding {
+pub enum DeliveryState {
     /// The first result is accepted.
     Open,
     /// A result was accepted before: another one is either a replay or a conflict.
@@ -78,18 +78,18 @@ pub enum CallStanding {
 
 /// Checks a call before a large result is uploaded; [`deliver`] decides once it has arrived.
 #[must_use]
-pub fn standing(head: &Head, now: Timestamp, call: CallId) -> CallStanding {
+pub fn delivery_state(head: &Head, now: Timestamp, call: CallId) -> DeliveryState {
     match head.call(call).map(|call| call.state) {
         // The first result to arrive ends the query, and with it every open call, inside or outside.
-        Some(state) if state.is_open() && is_hold_expired(head, now) => CallStanding::Cancelled,
-        Some(CallState::Waiting(waiting)) if !waiting.on.is_delivered() => CallStanding::Unknown,
-        Some(CallState::Waiting(waiting)) if !waiting.is_over(now) => CallStanding::Open,
-        Some(CallState::Waiting(_) | CallState::Expired) => CallStanding::Expired,
-        Some(CallState::Resolved { .. }) => CallStanding::Resolved,
-        Some(CallState::Cancelled) => CallStanding::Cancelled,
+        Some(state) if state.is_open() && is_hold_expired(head, now) => DeliveryState::Cancelled,
+        Some(CallState::Waiting(waiting)) if !waiting.on.is_delivered() => DeliveryState::Unknown,
+        Some(CallState::Waiting(waiting)) if !waiting.is_over(now) => DeliveryState::Open,
+        Some(CallState::Waiting(_) | CallState::Expired) => DeliveryState::Expired,
+        Some(CallState::Resolved { .. }) => DeliveryState::Resolved,
+        Some(CallState::Cancelled) => DeliveryState::Cancelled,
         // Inside calls are not visible to clients.
         Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
-            CallStanding::Unknown
+            DeliveryState::Unknown
         }
     }
 }
@@ -157,15 +157,13 @@ fn decide(head: &Head, now: Timestamp, target: &DeliveryTarget, outcome: &Outcom
         }
         DeliveryTarget::Tool(name) => decide_tool(head, now, name, outcome),
         DeliveryTarget::Claimed(id, lease) => head.call(*id).map_or(DeliveryVerdict::Unknown, |call| {
-            match claim::standing(call, lease) {
-                ClaimStanding::Held => decide_call(call, now, outcome),
-                ClaimStanding::Lost => DeliveryVerdict::LeaseLost(*id),
-                ClaimStanding::Unknown => DeliveryVerdict::Unknown,
+            match claim::lease_state(call, lease) {
+                LeaseState::Held => decide_call(call, now, outcome),
+                LeaseState::Lost => DeliveryVerdict::LeaseLost(*id),
+                LeaseState::Unknown => DeliveryVerdict::Unknown,
                 // The lease lapsed and the call was given up: this result comes too late.
-                ClaimStanding::Over if matches!(call.state, CallState::Finished { .. }) => {
-                    DeliveryVerdict::LeaseLost(*id)
-                }
-                ClaimStanding::Over => decide_call(call, now, outcome),
+                LeaseState::Over if matches!(call.state, CallState::Finished { .. }) => DeliveryVerdict::LeaseLost(*id),
+                LeaseState::Over => decide_call(call, now, outcome),
             }
         }),
     }

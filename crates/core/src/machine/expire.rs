@@ -46,6 +46,6 @@ fn expire_wait(wait: &QueryWait<'_>, now: Timestamp) -> Option<Event> {
     match wait.waiting.on {
         _ if wait.waiting.is_over(now) => Some(Event::CallExpired { call }),
         WaitingOn::Runner { poll_at, .. } => (poll_at <= now).then_some(Event::CallDue { call }),
-        WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters => None,
+        WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters | WaitingOn::Child => None,
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt::Write as _};
 use serde_json::{Map, Value};
 
 use super::{
-    keyword::{self, Holds},
+    keyword::{self, KeywordContent},
     path,
 };
 
@@ -79,21 +79,21 @@ where
     let fragment = percent_decoded(reference.strip_prefix('#')?)?;
     let segments: Vec<String> = path::segments(&fragment).collect();
     let mut here = Some(root);
-    let mut holds = Holds::Schema;
+    let mut holds = KeywordContent::Schema;
     let mut is_moved = false;
     let mut pointer = String::from("#");
     for (index, segment) in segments.iter().enumerate() {
         let mut name = segment.as_str();
         holds = match (holds, here) {
-            (Holds::Schema, Some(Value::Object(fields))) => {
+            (KeywordContent::Schema, Some(Value::Object(fields))) => {
                 if let Some(renamed) = moved(fields, segment, segments.get(index + 1).map(String::as_str)) {
                     name = renamed;
                     is_moved = true;
                 }
                 keyword::holds(segment, fields.get(segment))
             }
-            (Holds::Schemas, _) => Holds::Schema,
-            _ => Holds::Data,
+            (KeywordContent::Schemas, _) => KeywordContent::Schema,
+            _ => KeywordContent::Data,
         };
         here = here.and_then(|value| match value {
             Value::Array(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),

@@ -44,7 +44,7 @@ const TOLD: usize = 100;
 /// The validator's errors, in sentences: missing, then unknown, then types, each from the outside in and in the order
 /// of the schema; then the rest by path.
 pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Value) -> Vec<Violation> {
-    let mut told = ToldViolation::default();
+    let mut told = ReportedViolations::default();
     for rank in 0..=LAST_RANK {
         for error in errors.iter().filter(|error| rank_of(error.kind()) == rank) {
             describe(error, root, &mut told);
@@ -86,13 +86,13 @@ fn place(violation: &Violation) -> &str {
 }
 
 #[derive(Default)]
-struct ToldViolation {
+struct ReportedViolations {
     violations: Vec<Violation>,
     seen: HashSet<(String, String)>,
     untold: usize,
 }
 
-impl ToldViolation {
+impl ReportedViolations {
     fn add(&mut self, path: String, keyword: &str, message: String) {
         if self.violations.len() >= TOLD {
             self.untold += 1;
@@ -106,7 +106,7 @@ impl ToldViolation {
 }
 
 /// Describes one error of the validator; some contain several faults.
-fn describe(error: &ValidationError<'_>, root: &Value, told: &mut ToldViolation) {
+fn describe(error: &ValidationError<'_>, root: &Value, told: &mut ReportedViolations) {
     let here = path::from_pointer(error.instance_path().as_str(), root);
     let keyword = error.kind().keyword();
     match error.kind() {

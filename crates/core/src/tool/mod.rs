@@ -101,6 +101,9 @@ pub struct Tool {
     /// jq filters that are applied to a result, in order: ARK's `functions`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
+    /// The tools of the client that a tool of type `agent` or `team` passes on, by name; `*` stands for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<String>,
     /// Who defined it, which decides what it may reach and whether its annotations count.
     #[serde(default, skip_serializing_if = "ToolOrigin::is_client")]
     pub origin: ToolOrigin,
@@ -234,6 +237,7 @@ impl Tool {
             presets: Vec::new(),
             claimable: false,
             functions: Vec::new(),
+            passes: Vec::new(),
             origin: ToolOrigin::default(),
         }
     }

@@ -3,11 +3,11 @@
 //! - [`routes`]: the table of routes; [`rpc`] and [`rest`]: the two bindings;
 //! - [`negotiate`]: the version and the extensions of a request;
 //! - [`reading`]: parameters of both generations in one form; [`operations`]: what is done with them;
-//! - [`task`] and [`stream`]: queries as tasks and as events; [`wire`]: the objects of 1.0, [`v03`]: those of 0.3;
+//! - [`task`] and [`stream`]: queries as tasks and as events; [`task_page`]: pages of them; [`wire`]: the objects of 1.0, [`v03`]: those of 0.3;
 //! - [`tools`]: the client-tools extension, and the forms of seed 003;
 //! - [`card`]: agent cards; [`error`]: errors as the protocol writes them.
 //!
-//! A task is a query and a context is a conversation; nothing of a task is kept anywhere but in its journal. Push
+//! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else. Push
 //! notifications and gRPC are absent: the card says so, and their operations are refused by name.
 
 mod card;
@@ -21,6 +21,7 @@ pub(crate) mod routes;
 mod rpc;
 mod stream;
 mod task;
+mod task_page;
 mod tools;
 mod v03;
 mod wire;
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_of_json_rpc_are_told_from_routes() {
+    fn endpoints_of_json_rpc_are_distinguished_from_routes() {
         for path in
             ["/a2a", "/a2a/", "/a2a/agents/ns/a", "/a2a/agents/ns/a/", "/a2a/message/stream", "/a2a/tasks/resume"]
         {

@@ -1,13 +1,14 @@
 //! The operations of the protocol, on one agent: the same for both generations and both bindings.
 //!
-//! A task is a query and a context is a conversation: same engine, same journal, same limits and rights. What an
-//! operation needs is checked here, since one endpoint serves all of them.
+//! A task is a query and a context is a conversation: same engine, same journal, same limits and rights. The rights of
+//! an operation are checked here, since one endpoint serves all of them.
 
 use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
 use bosun_core::{
-    ContentHash, Namespace, QueryName, QueryUid, Status,
+    ContentHash, Head, Namespace, QueryName, Status, Transcript,
+    ceiling::TASKS_LISTED,
     machine::Decision,
     query::{TargetKind, View},
     trace::TraceContext,
@@ -23,6 +24,7 @@ use super::{
     reading::{IncomingMessage, ListParams, ResumeParams, SendParams, TaskParams},
     stream::{self, Envelope, StreamTerms},
     task::{self, MESSAGE_ID, Shown},
+    task_page::{LatestTasks, TaskPosition},
     tools,
     wire::{PartContent, Task, TaskPage},
 };
@@ -40,12 +42,10 @@ use crate::{
     http::error::clip,
 };
 
-/// Queries of tasks are read back in A2A's own form. Which form of client tools their creator used is kept with them.
+/// Queries of tasks are read back in A2A's own form. The form of client tools that their creator used is stored with
+/// them.
 const VIEW: &str = "a2a";
 const VIEW_OF_SEED: &str = "a2a-seed";
-
-/// The most queries of a namespace that a list of tasks looks at, newest first.
-const LISTED_QUERIES: usize = 2_000;
 
 /// A request to one agent.
 pub(super) struct AgentRequest {
@@ -57,7 +57,7 @@ pub(super) struct AgentRequest {
     pub(super) trace: Option<Arc<TraceContext>>,
 }
 
-/// A task, and whether its client reads calls as seed 003 has them.
+/// A task, and whether its client reads calls in the form of seed 003.
 pub(super) struct ShownTask {
     pub(super) task: Task,
     pub(super) aliases: bool,
@@ -77,7 +77,7 @@ impl AgentRequest {
         Shown { content: self.caller.grant().rights.has(Right::Read), ..Shown::all(history) }
     }
 
-    /// `SendMessage`: creates a task, or goes on with one.
+    /// `SendMessage`: creates a task, or continues one.
     pub(super) async fn send(&self, params: SendParams) -> Result<ShownTask, A2aError> {
         let history = params.history_length;
         let wait = params.is_blocking.then_some(MAX_WAIT);
@@ -120,7 +120,7 @@ impl AgentRequest {
             return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), "is missing".to_owned())]));
         }
         let input = input(&params.message)?;
-        let brought = tools::brought(self.engine(), &params).await?;
+        let read_tools = tools::read_tools(self.engine(), &params).await?;
         let IncomingMessage { message_id, context_id, .. } = params.message;
         let request = message_id.as_deref().map(|id| self.request_key(id));
         // Without one of the client's, the context follows from the message and its actor: a retry gets the same, and no
@@ -133,9 +133,9 @@ impl AgentRequest {
             }
             (None, None) => None,
         };
-        let view = if brought.is_seeds { VIEW_OF_SEED } else { VIEW };
+        let view = if read_tools.is_seeds { VIEW_OF_SEED } else { VIEW };
         let submission = Submission {
-            client_tools: brought.tools,
+            client_tools: read_tools.tools,
             view: View::new(view),
             conversation: AskedConversation { id: context_id, ..AskedConversation::default() },
             annotations: message_id.map(|id| (MESSAGE_ID.to_owned(), id)).into_iter().collect(),
@@ -152,7 +152,7 @@ impl AgentRequest {
         RequestKey { actor: self.caller.actor.id(), route: "a2a", key }
     }
 
-    /// Results for the calls of a task, or words that put them aside.
+    /// Results for the calls of a task, or a text that supersedes them.
     async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
         let given = tools::results_of(&params.message.parts)?;
         self.need(if given.is_some() { Right::Deliver } else { Right::Run })?;
@@ -169,7 +169,7 @@ impl AgentRequest {
         match given {
             // Also for a task that has ended: the same results again are a replay.
             Some(given) => self.deliver(key, &snapshot, given, wait).await,
-            None => self.put_aside(key, &snapshot, &params.message, wait).await,
+            None => self.supersede(key, &snapshot, &params.message, wait).await,
         }
     }
 
@@ -188,7 +188,7 @@ impl AgentRequest {
     }
 
     /// A plain message while calls are open: they are cancelled, and the model goes on with the new input.
-    async fn put_aside(
+    async fn supersede(
         &self,
         key: QueryKey,
         snapshot: &Snapshot,
@@ -199,7 +199,7 @@ impl AgentRequest {
         let open = task::open_calls(&snapshot.head);
         match snapshot.head.status() {
             Status::Waiting if !open.is_empty() => {
-                let given = tools::put_aside(&open, &input(message)?);
+                let given = tools::supersede(&open, &input(message)?);
                 self.deliver(key, snapshot, given, wait).await
             }
             // Text while an approval is open is a rejection with that reason, never consent.
@@ -285,56 +285,51 @@ impl AgentRequest {
     /// `ListTasks`: the tasks of this agent, the one that changed last first.
     pub(super) async fn list(&self, params: ListParams) -> Result<TaskPage, A2aError> {
         self.need(Right::Read)?;
-        let mut found = self.latest(&params).await?;
-        found.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
-        let total_size = found.len();
-        if let Some(token) = &params.page_token {
-            let last = read_token(token).ok_or_else(|| {
-                let message = "is not the `nextPageToken` of an earlier page";
-                A2aError::invalid(format!("pageToken {message}"), vec![("pageToken".to_owned(), message.to_owned())])
-            })?;
-            found.retain(|(position, _)| *position < last);
-        }
-        let is_last_page = found.len() <= params.page_size;
-        found.truncate(params.page_size);
-        let next = found.last().filter(|_| !is_last_page).map(|((at, uid), _)| format!("{at}.{uid}"));
-        Ok(TaskPage {
-            page_size: found.len(),
-            tasks: found.into_iter().map(|(_, task)| task).collect(),
-            next_page_token: next.unwrap_or_default(),
-            total_size,
-        })
-    }
-
-    async fn latest(&self, params: &ListParams) -> Result<Vec<((i64, QueryUid), Task)>, A2aError> {
+        let before = params.page_token.as_deref().map(read_token).transpose()?;
+        let mut page = LatestTasks::new(params.page_size);
+        let mut total_size = 0;
         let shown = Shown { artifacts: params.include_artifacts, ..Shown::all(params.history_length) };
-        let mut found = Vec::new();
-        let (mut page, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
+        let (mut queries, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
         loop {
-            let listed = self.engine().list(&self.namespace, &page).await?;
+            queries.limit = queries.limit.min(TASKS_LISTED - looked_at);
+            let listed = self.engine().list(&self.namespace, &queries).await?;
             looked_at += listed.queries.len().max(1);
             for (head, entries) in &listed.queries {
                 let Some(transcript) = crate::asking::list::beginning_and_end(entries) else { continue };
-                let is_wanted = transcript.spec.target_kind == TargetKind::Agent
-                    && *head.target == *self.agent.name
-                    && params.state.is_none_or(|state| state == task::state(head.status()))
-                    && params.after.is_none_or(|after| head.updated_at > after)
-                    && params.context_id.as_ref().is_none_or(|id| *id == task::context_id(head, &transcript));
-                if is_wanted {
-                    found.push(((head.updated_at.0, head.uid), task::task(head, &transcript, shown)));
+                if !self.is_listed(head, &transcript, &params) {
+                    continue;
+                }
+                total_size += 1;
+                let position = (head.updated_at.0, head.uid);
+                if before.is_none_or(|before| position < before) {
+                    page.add(position, || task::task(head, &transcript, shown));
                 }
             }
-            match listed.next.filter(|_| looked_at < LISTED_QUERIES) {
-                Some(next) => page.before = Some(next),
-                None => return Ok(found),
+            match listed.next.filter(|_| looked_at < TASKS_LISTED) {
+                Some(next) => queries.before = Some(next),
+                None => return Ok(page.finish(total_size)),
             }
         }
     }
+
+    fn is_listed(&self, head: &Head, transcript: &Transcript, params: &ListParams) -> bool {
+        transcript.spec.target_kind == TargetKind::Agent
+            && *head.target == *self.agent.name
+            && params.state.is_none_or(|state| state == task::state(head.status()))
+            && params.after.is_none_or(|after| head.updated_at > after)
+            && params.context_id.as_ref().is_none_or(|id| *id == task::context_id(head, transcript))
+    }
 }
 
-fn read_token(token: &str) -> Option<(i64, QueryUid)> {
-    let (at, uid) = token.split_once('.')?;
-    Some((at.parse().ok()?, uid.parse().ok()?))
+fn read_token(token: &str) -> Result<TaskPosition, A2aError> {
+    let read = || {
+        let (at, uid) = token.split_once('.')?;
+        Some((at.parse().ok()?, uid.parse().ok()?))
+    };
+    read().ok_or_else(|| {
+        let message = "is not the `nextPageToken` of an earlier page";
+        A2aError::invalid(format!("pageToken {message}"), vec![("pageToken".to_owned(), message.to_owned())])
+    })
 }
 
 fn has_aliases(snapshot: &Snapshot) -> bool {

@@ -3,7 +3,10 @@
 //! Strict in what is required, tolerant where the protocol is: unknown fields are ignored, and names may be in
 //! snake_case, as ProtoJSON allows. All faults of a request are reported at once, each with its path.
 
-use bosun_core::{Timestamp, ceiling::CONVERSATION_ID_BYTES};
+use bosun_core::{
+    Timestamp,
+    ceiling::{CONVERSATION_ID_BYTES, MESSAGE_ID_BYTES, TASK_PAGE_ENTRIES},
+};
 use bosun_reading::Path;
 use serde_json::{Map, Value};
 
@@ -17,11 +20,8 @@ use crate::http::{
     report::{BodyFields, RequestReport, kind_of},
 };
 
-/// The longest message id that is taken.
-const MESSAGE_ID_BYTES: usize = 1_024;
-/// The number of tasks on a page, by default and at most.
+/// The number of tasks on a page, by default.
 const DEFAULT_PAGE: usize = 50;
-const LARGEST_PAGE: u64 = 100;
 
 /// A message to an agent.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ pub(super) fn send(params: Value, generation: Generation) -> Result<SendParams, 
     };
     if let Some(configuration) = fields.fields("configuration") {
         read.history_length = history_length(&configuration);
-        // The two generations ask for the opposite.
+        // The two generations have opposite flags.
         let immediately = configuration.bool(&name_in(&configuration, "returnImmediately"));
         let blocking = configuration.bool("blocking");
         read.is_blocking = match generation {
@@ -245,7 +245,7 @@ fn incoming(fields: &BodyFields<'_>, generation: Generation, is_seeds: bool) -> 
     }
 }
 
-/// Clients speak as the user; ProtoJSON also takes the number of an enum value.
+/// The role of clients is `user`; ProtoJSON also accepts the number of an enum value.
 fn read_role(fields: &BodyFields<'_>, generation: Generation) {
     let expected = match generation {
         Generation::V1 => "ROLE_USER",
@@ -339,13 +339,13 @@ pub(super) fn list(params: Value) -> Result<ListParams, A2aError> {
     let reading = ReadParams::new();
     let fields = reading.fields(params)?;
     let page = name_in(&fields, "pageSize");
-    let page_size = match fields.get(&page).map(|size| size.as_u64()) {
+    let page_size = match fields.get(&page).map(|size| size.as_u64().and_then(|size| usize::try_from(size).ok())) {
         None => Some(DEFAULT_PAGE),
-        // ProtoJSON's default value means that the client has no wish.
+        // ProtoJSON's default value means that the client has no preference.
         Some(Some(0)) => Some(DEFAULT_PAGE),
-        Some(Some(size @ 1..=LARGEST_PAGE)) => usize::try_from(size).ok(),
+        Some(Some(size @ 1..=TASK_PAGE_ENTRIES)) => Some(size),
         Some(_) => {
-            fields.reject(&page, "invalid_number", format!("must be a number from 1 to {LARGEST_PAGE}"));
+            fields.reject(&page, "invalid_number", format!("must be a number from 1 to {TASK_PAGE_ENTRIES}"));
             None
         }
     };
@@ -402,7 +402,7 @@ pub(super) fn resume(params: Value) -> Result<ResumeParams, A2aError> {
     Ok(ResumeParams { task_id: task_id.unwrap_or_default(), results: results.unwrap_or_default() })
 }
 
-/// A query string as parameters: numbers and flags are what they look like.
+/// A query string as parameters: values that look like numbers and flags are read as such.
 pub(super) fn of_query(query: &str) -> Value {
     let typed = |value: &str| match value {
         "true" => Value::Bool(true),

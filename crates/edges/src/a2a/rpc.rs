@@ -1,13 +1,14 @@
 //! The JSON-RPC binding: one endpoint per agent, all operations.
 //!
-//! The method's name belongs to a generation; the header says which one the client speaks. Errors of an operation are
-//! answers with status 200, as JSON-RPC has it; refusals of the caller keep their status.
+//! The method's name belongs to a generation; the header names the generation of the client. Errors of an operation are
+//! answers with status 200, as JSON-RPC specifies; refusals of the caller keep their status.
 
 use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse as _, Response},
 };
+use bosun_core::ceiling::RPC_ID_BYTES;
 use serde_json::{Value, json};
 
 use super::{
@@ -112,7 +113,7 @@ fn resolve(method: &str, headers: &HeaderMap, uri: &Uri) -> Result<(Generation, 
     })
 }
 
-/// Reads a request. What can be told of its id goes with a refusal.
+/// Reads a request. A refusal carries the id of the request, if it could be read.
 async fn read_call(request: Request) -> Result<RpcCall, (Value, A2aError)> {
     let body = extract::read_json(request, extract::A2A_JSON).await.map_err(|error| (Value::Null, error.into()))?;
     let Value::Object(mut members) = body else {
@@ -121,6 +122,9 @@ async fn read_call(request: Request) -> Result<RpcCall, (Value, A2aError)> {
     };
     let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64() || id.is_null();
     let id = match members.shift_remove("id") {
+        Some(id) if is_id(&id) && id.to_string().len() > RPC_ID_BYTES => {
+            return Err((Value::Null, invalid(&format!("`id` has more than {RPC_ID_BYTES} bytes"))));
+        }
         Some(id) if is_id(&id) => id,
         Some(_) => return Err((Value::Null, invalid("`id` must be a string, a whole number or null"))),
         None => return Err((Value::Null, invalid("`id` is missing: every request of A2A has an answer"))),

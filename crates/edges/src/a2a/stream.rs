@@ -1,9 +1,9 @@
 //! A task as server-sent events: its snapshot, then what happens to it.
 //!
 //! [`TaskNarrator`] folds the journal as the engine does and compares the status before and after each entry, so a
-//! stream says exactly what a poll would. Text of the answer is sent as it is written, in an artifact that a later
-//! attempt replaces. Entries of the journal carry an `id`, `<uid>.<seq>`; a client that shows its last `id` when it
-//! subscribes gets what comes after it, and no snapshot. The protocol has no ids; clients that know nothing of them lose
+//! stream reports exactly what a poll would. Text of the answer is sent as it is written, in an artifact that a later
+//! attempt replaces. Entries of the journal carry an `id`, `<uid>.<seq>`; a client that sends its last `id` when it
+//! subscribes gets the events after it, and no snapshot. The protocol has no ids; clients that ignore them lose
 //! nothing.
 
 use axum::{
@@ -33,7 +33,7 @@ pub(super) struct Envelope {
     /// The id of the JSON-RPC request; over HTTP+JSON there is none.
     pub(super) rpc: Option<Value>,
     pub(super) generation: Generation,
-    /// Whether the client reads calls as seed 003 has them.
+    /// Whether the client reads calls in the form of seed 003.
     pub(super) aliases: bool,
 }
 
@@ -93,7 +93,7 @@ struct TaskNarrator {
     outlasts_waiting: bool,
     /// Calls of the last turn that follow in the same append.
     calls_to_come: u32,
-    /// What the client was told last.
+    /// The status that the client was sent last.
     told: (TaskState, Vec<CallId>),
     over: bool,
 }
@@ -200,7 +200,7 @@ impl Narrate for TaskNarrator {
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
             // How far an inside call is has no place in the protocol.
-            Watched::Progress(_) => return Bytes::new(),
+            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
         };
         if let Err(error) = self.head.apply(entry) {
             tracing::error!(error = %error, "journal cannot be followed, ending the stream");
@@ -213,7 +213,7 @@ impl Narrate for TaskNarrator {
             Event::TurnEnded { calls: 0, rejected: None, text, .. } => {
                 let text = text.as_deref().unwrap_or_default();
                 let whole = task::answer(&self.head, &self.transcript, text);
-                // Whole, and so right whatever the client has read of earlier attempts.
+                // The whole text, so it is correct whatever the client has read of earlier attempts.
                 events.push(self.artifact(whole, false, true));
             }
             Event::TurnEnded { calls, .. } => self.calls_to_come = *calls,

@@ -19,7 +19,7 @@ pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
     ("api-keys", "keys are made on the server, with `bosun keys`"),
     ("arkconfig", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),
     ("configurations", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),
-    ("ark-services", "there are no services beside this server"),
+    ("ark-services", "there are no services other than this server"),
     ("export", "read resources with `GET /v1/resources/…` and `Accept: application/yaml`"),
     ("marketplace", "there is no marketplace"),
     ("marketplace-items", "there is no marketplace"),

@@ -19,8 +19,8 @@ use super::{
         model_query::query_model,
         namespaces::{create_namespace, list_namespaces},
         queries::{
-            cancel_query, continue_query, create_query, delete_query, deliver_results, get_query, get_result,
-            list_queries, put_result, update_query, watch_query,
+            cancel_query, continue_query, create_query, delete_query, deliver_results, get_query, get_query_tree,
+            get_result, list_queries, put_result, update_query, watch_query,
         },
         reload::{get_reload, reload},
         server::{get_metrics, health, openapi, ready},
@@ -93,6 +93,7 @@ routes! {
         "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
         "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
         "/queries/{name}/continue" => post continue_query Here(Run);
+        "/queries/{name}/tree" => get get_query_tree Here(Read);
         "/queries/{name}/approval" => post decide_approval Here(Approve);
         "/approvals" => get list_approvals Here(Approve);
         "/a2a-tasks/{name}/approval" => post approve_task Here(Approve);

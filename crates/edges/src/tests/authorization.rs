@@ -302,7 +302,7 @@ fn the_page_of_security_says_what_every_route_needs() {
     }
 }
 
-/// Routes come from the tables, and so does their gate: none is added beside it.
+/// Routes come from the tables, and so does their gate: none bypasses it.
 #[test]
 fn no_route_is_made_outside_the_tables() {
     let mut files = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];

@@ -44,7 +44,7 @@ fn replayed(answer: &HttpReply) -> bool {
 }
 
 /// What the model read as the result of the last call.
-fn told(world: &TestServer) -> Vec<String> {
+fn tool_results_sent(world: &TestServer) -> Vec<String> {
     let requests = world.model.requests();
     let messages = &requests.last().unwrap().messages;
     messages
@@ -71,7 +71,7 @@ async fn the_first_result_counts_and_the_same_again_is_a_replay() {
     let other = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2109"})).await;
     assert_eq!(other.refusal(), (409, "already_resolved"));
     assert_answer("already_resolved", &other.body);
-    assert_eq!(told(&world), ["2108"]);
+    assert_eq!(tool_results_sent(&world), ["2108"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,10 @@ async fn a_late_result_is_refused_and_never_shown_to_the_model() {
     let query = world.get("/v1/queries/q?wait=true").await.ok();
     assert_eq!(query["status"], "completed");
     assert_eq!(query["toolExecutionHistory"][0]["error"]["code"], "call_expired");
-    assert_eq!(told(&world), ["Error: External tool execution timeout: no result for `calculator` in time"]);
+    assert_eq!(
+        tool_results_sent(&world),
+        ["Error: External tool execution timeout: no result for `calculator` in time"]
+    );
     let again = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2108"})).await;
     assert_eq!(again.refusal(), (410, "call_expired"));
 }
@@ -179,13 +182,13 @@ async fn a_bad_post_consumes_nothing() {
     assert_eq!(good.ok()["status"], "completed");
 }
 
-/// What the model reads when this is posted beside the id.
+/// What the model reads when this is posted next to the id.
 async fn read_by_model(fields: Value) -> String {
     let (world, id) = paused().await;
     let mut body = fields;
     body["toolCallId"] = json!(id);
     world.post(RESULTS, &body).await.ok();
-    told(&world).remove(0)
+    tool_results_sent(&world).remove(0)
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +235,7 @@ async fn a_batch_is_recorded_whole_and_read_in_the_models_order() {
     let answer = world.post(RESULTS, &batch).await;
     assert!(!replayed(&answer));
     assert_answer("batch", &answer.ok());
-    assert_eq!(told(&world), ["1", "Error: two", "noon"]);
+    assert_eq!(tool_results_sent(&world), ["1", "Error: two", "noon"]);
     let again = world.post(RESULTS, &batch).await;
     assert!(replayed(&again));
     let statuses: Vec<_> = again.body["results"].as_array().unwrap().iter().map(|result| &result["status"]).collect();

@@ -147,7 +147,7 @@ fn secret_model() -> Value {
     }}})
 }
 
-/// One request, and what its effect needs beside what the route needs.
+/// One request, and the rights that its effect needs in addition to those of the route.
 #[derive(Debug)]
 struct SentRequest {
     path: String,
@@ -190,7 +190,7 @@ fn requests(route: &RouteEntry, PlantedServer { calls, claimed, .. }: &PlantedSe
         (_, sub) if sub.starts_with("/conversations") || sub.starts_with("/sessions") => {
             vec![SentRequest::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
-        // A claim is a change, although it is a GET: `tests/it/acts.rs` has it.
+        // A claim is a change, although it is a GET: `tests/it/audit_coverage.rs` has it.
         ("get", "/tool-calls") => vec![SentRequest::json(&format!("{path}?tools=none"), &json!({}))],
         ("post", "/tool-calls/{id}/heartbeat" | "/tool-calls/{id}/result") => {
             let (call, lease) = claimed;
@@ -265,7 +265,7 @@ async fn fingerprint(world: &TestServer) -> String {
     let listed = world.engine.list(&namespace, &page).await.unwrap();
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
-    let said = world.engine.said(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
+    let said = world.engine.conversation_turns(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
     let resources = world.store.resources(None).await.unwrap();
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
     let server = world.engine.registry().tool_server(&namespace, "stored");

@@ -7,7 +7,7 @@ use super::{MemoryState, MemoryStore};
 use crate::store::{
     PAGE_BYTES, StoreError,
     conversations::{
-        Conversation, Conversations, Exchange, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations,
+        Conversation, ConversationTurn, Conversations, Exchange, Frame, Joining, Listing, Size, WantedConversations,
         outdated,
     },
 };
@@ -15,7 +15,7 @@ use crate::store::{
 /// Conversations and their messages, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct MemoryConversations {
-    said: Vec<(Namespace, SaidInConversation, Size)>,
+    said: Vec<(Namespace, ConversationTurn, Size)>,
     /// How many messages a conversation ever had, and when its retention ends.
     known: std::collections::BTreeMap<(Namespace, ConversationKey), (u64, Timestamp)>,
 }
@@ -29,7 +29,7 @@ impl MemoryConversations {
         let first = *count + 1;
         *count += messages.len() as u64;
         *until = kept_until.max(*until);
-        self.said.push((namespace.clone(), SaidInConversation { key, query, name, at, first, messages }, size));
+        self.said.push((namespace.clone(), ConversationTurn { key, query, name, at, first, messages }, size));
     }
 
     /// The namespace of each conversation.
@@ -41,7 +41,7 @@ impl MemoryConversations {
         &'a self,
         namespace: &'a Namespace,
         wanted: &'a WantedConversations,
-    ) -> impl Iterator<Item = &'a (Namespace, SaidInConversation, Size)> {
+    ) -> impl Iterator<Item = &'a (Namespace, ConversationTurn, Size)> {
         self.said.iter().filter(move |(owner, said, _)| {
             owner == namespace && wanted.includes(&said.key) && wanted.includes_query(&said.name, said.query)
         })
@@ -135,7 +135,7 @@ impl Conversations for MemoryStore {
         namespace: &Namespace,
         key: &ConversationKey,
         mut frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError> {
+    ) -> Result<Vec<ConversationTurn>, StoreError> {
         let state = self.lock();
         let wanted = WantedConversations { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
         let all: Vec<_> = state.conversations.of(namespace, &wanted).collect();
@@ -162,13 +162,13 @@ impl Conversations for MemoryStore {
         Ok(Listing { items, more, total })
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError> {
+    ) -> Result<Listing<ConversationTurn>, StoreError> {
         let state = self.lock();
         let all: Vec<_> = state.conversations.of(namespace, wanted).collect();
         let total = all.iter().map(|(_, said, _)| said.messages.len() as u64).sum();

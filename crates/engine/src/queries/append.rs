@@ -30,7 +30,7 @@ use crate::{
 const REWEIGHED: usize = 64 * 1024;
 
 /// A step of the wall clock of at least this size is subtracted from the running time of a query. Smaller ones cannot
-/// be told from the time that passes between two readings.
+/// be distinguished from the time that passes between two readings.
 const STEP_COUNTED_MS: i64 = 1_000;
 
 /// What is to be appended.
@@ -139,6 +139,7 @@ impl LockedQuery<'_> {
             records,
             conversation: joins.map(ConversationPart::Joins),
         })?;
+        self.live.notify_root(&head);
         let runs = head.clock.running_since.is_some();
         self.slot.state = Some(QueryState {
             head,
@@ -202,6 +203,7 @@ impl LockedQuery<'_> {
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
         state.read = head.clock.running_since.map(|_| reading);
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
+        let delegates = entries.iter().any(|entry| matches!(entry.event, Event::CallDelegated { .. }));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
         let conversation = joined.zip(said).map(|(conversation, messages)| {
             ConversationPart::Adds(Exchange {
@@ -247,13 +249,18 @@ impl LockedQuery<'_> {
         if status.is_final() {
             self.live.ended().cancel();
             if let Some(live_queries) = self.live.live_queries.upgrade() {
-                live_queries.let_go(self.live);
+                live_queries.evict(self.live);
             }
         }
         self.live.notify();
         if status.is_settled() {
             self.live.settled.notify_waiters();
         }
+        if delegates {
+            // What its child waits for may have been there before.
+            self.live.notify_below();
+        }
+        self.live.notify_root(&state.head);
         Ok(position)
     }
 }

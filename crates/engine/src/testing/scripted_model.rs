@@ -61,7 +61,7 @@ impl ScriptedTurn {
 
     /// The stream stops before its end, after what was streamed so far.
     #[must_use]
-    pub fn breaking_off(mut self) -> Self {
+    pub fn disconnecting(mut self) -> Self {
         self.breaks_off = true;
         self
     }

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::{Actor, Head, Namespace, Timestamp, audit::AuditRecord};
 
-use super::scribe::Scribe;
+use super::query_writer::QueryWriter;
 use crate::store::{Position, QueryPage, Removal, Store, StoreError, Stored};
 
 /// Persistent storage for a store.
@@ -95,8 +95,8 @@ pub(super) fn namespace(text: &str) -> Namespace {
     text.parse().expect("tests name good namespaces")
 }
 
-pub(super) async fn load(store: &dyn Store, scribe: &Scribe) -> Option<Stored> {
-    let head = scribe.head();
+pub(super) async fn load(store: &dyn Store, writer: &QueryWriter) -> Option<Stored> {
+    let head = writer.head();
     store.load(&head.namespace, &head.name).await.expect("the store is readable")
 }
 
@@ -128,7 +128,7 @@ pub(super) fn page(limit: usize) -> QueryPage {
 }
 
 /// The deletion of this query of the default namespace.
-pub(super) fn removal(scribe: &Scribe) -> Removal {
-    let record = AuditRecord::of_deletion(scribe.head(), Timestamp(1_000), &Actor::local());
-    Removal::Query(namespace("default"), scribe.uid(), Box::new(record))
+pub(super) fn removal(writer: &QueryWriter) -> Removal {
+    let record = AuditRecord::of_deletion(writer.head(), Timestamp(1_000), &Actor::local());
+    Removal::Query(namespace("default"), writer.uid(), Box::new(record))
 }

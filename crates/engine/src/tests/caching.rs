@@ -88,7 +88,7 @@ async fn check(scope: CacheScope, queries: &[(&str, Option<&str>, &str)], hits: 
 async fn a_result_is_shared_within_its_scope_and_by_one_identity() {
     let (a, other) = ("default", "quiet");
     let (s, t, none) = (Some("s"), Some("t"), None);
-    // Whoever asks again in the same session, in another one, in another namespace, and for another user.
+    // A caller that asks again in the same session, in another one, in another namespace, and for another user.
     let queries = [(a, s, "ann"), (a, s, "ann"), (a, t, "ann"), (a, none, "ann"), (other, s, "ann"), (a, s, "bob")];
     check(CacheScope::Query, &queries, &[false; 6]).await;
     check(CacheScope::Session, &queries, &[false, true, false, false, false, false]).await;

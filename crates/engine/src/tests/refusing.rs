@@ -26,7 +26,7 @@ use crate::{
     memory::MemoryStore,
     queries::live::LiveQueries,
     store::{Append, Position, Stored, conversations::ConversationPart},
-    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, scribe::Scribe},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, query_writer::QueryWriter},
 };
 
 /// The faults of a full disk.
@@ -164,9 +164,9 @@ async fn a_query_that_was_not_kept_releases_its_permit_although_the_model_hangs(
 #[tokio::test]
 async fn only_state_that_was_built_on_a_failed_write_is_discarded() {
     let store = MemoryStore::new();
-    let mut scribe = Scribe::new("default", "q", 1);
-    let created = scribe.create();
-    scribe.send(&store, created);
+    let mut writer = QueryWriter::new("default", "q", 1);
+    let created = writer.create();
+    writer.send(&store, created);
     let live_queries =
         Arc::new(LiveQueries::new(ArgumentsInAudit::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
     let live = live_queries.entry(&key("q"));

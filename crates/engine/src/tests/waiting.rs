@@ -78,7 +78,7 @@ async fn at_most_max_running_waiting_queries_are_cached() {
         waiting.push((key(name), call(&submitted.snapshot, 0)));
         all_are_done().await;
     }
-    assert_eq!(queries.at_hand(), [key("b"), key("c")], "the one that waited longest was evicted");
+    assert_eq!(queries.cached_waiting(), [key("b"), key("c")], "the one that waited longest was evicted");
     // Cached or only in the store, a query gets its result; and one that has ended is evicted.
     for (key, call) in waiting {
         let report =
@@ -86,7 +86,7 @@ async fn at_most_max_running_waiting_queries_are_cached() {
         assert_completed(&report.snapshot, "thanks");
     }
     all_are_done().await;
-    assert_eq!(queries.at_hand(), []);
+    assert_eq!(queries.cached_waiting(), []);
     assert_eq!(world.engine.busy(), 0);
 }
 
@@ -106,7 +106,7 @@ async fn a_query_that_waits_again_has_not_waited_longest() {
     all_are_done().await;
     ask("c").await;
     all_are_done().await;
-    assert_eq!(world.engine.inner.live_queries.at_hand(), [key("a"), key("c")]);
+    assert_eq!(world.engine.inner.live_queries.cached_waiting(), [key("a"), key("c")]);
 }
 
 #[tokio::test(start_paused = true)]

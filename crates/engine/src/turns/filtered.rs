@@ -1,15 +1,15 @@
-//! An agent's filters, applied to what clients have delivered: ARK's `functions`.
+//! An agent's filters, applied to what clients and other agents have delivered: ARK's `functions`.
 //!
-//! The journal has a result as its client delivered it, since a repeated delivery is compared with it and clients read it
+//! The journal has a result as it was delivered, since a repeated delivery is compared with it and clients read it
 //! back. The filters belong to the view of the model, so they are applied when a turn is rendered: once in a process, and
 //! again after a restart. `docs/decisions/022-jq-processes.md` has the reasons.
 
 use std::sync::Arc;
 
 use bosun_core::{
-    Content, Outcome, QueryName, Toolset,
+    Binding, Content, Outcome, QueryName, Toolset,
     content::Large,
-    showing::Showing,
+    result_rendering::ResultRenderer,
     transcript::{Call, Turn},
 };
 use futures_util::future::join_all;
@@ -20,13 +20,13 @@ use crate::{
     runner::LARGEST_FILTERED,
 };
 
-/// Adds to `showing` the results of outside calls in these turns that have filters.
+/// Adds to `renderer` the results of delivered calls in these turns that have filters.
 pub(crate) async fn add(
     inner: &Inner,
     query: &QueryName,
     toolset: &Toolset,
     turns: &[Arc<Turn>],
-    showing: &mut Showing,
+    renderer: &mut ResultRenderer,
 ) -> Result<(), StoreError> {
     let mut found = Vec::new();
     for call in turns.iter().flat_map(|turn| &turn.calls) {
@@ -46,14 +46,15 @@ pub(crate) async fn add(
     let Some(filter) = inner.resources.registry().result_filter().cloned() else { return Ok(()) };
     let outcomes =
         found.into_iter().map(async |(call, filters, content)| (call, filter.filter(filters, content).await));
-    showing.filtered.extend(join_all(outcomes).await);
+    renderer.filtered.extend(join_all(outcomes).await);
     Ok(())
 }
 
-/// The filters of a call that a client has answered. Those of inside calls were applied by their runner.
+/// The filters of a call that a client, an agent or a team has answered. Those of other calls were applied by their runner.
 fn filters<'a>(toolset: &'a Toolset, call: &Call) -> Option<&'a [String]> {
     let tool = &toolset.get(&call.asked.tool)?.tool;
-    (tool.is_external() && !tool.functions.is_empty()).then_some(&tool.functions)
+    let is_delivered = matches!(tool.binding, Binding::External | Binding::Agent { .. } | Binding::Team { .. });
+    (is_delivered && !tool.functions.is_empty()).then_some(&tool.functions)
 }
 
 /// The JSON of a blob; `None` if it is none, is lost or is too large, and then it is shown as it is.

@@ -57,7 +57,7 @@ export interface CreateQuery {
 	timeout?: string;
 	externalTimeout?: string;
 	maxToolCalls?: number;
-	/** What becomes of the query if a call of ours expires. */
+	/** What happens to the query if a call of ours expires. */
 	onExpired: 'tell' | 'fail';
 	metadata: { labels: Record<string, string> };
 }

@@ -17,7 +17,7 @@ import { deliver } from './deliver';
 /** Shorter than the 30 seconds after which many proxies give up. */
 export const WAIT_SECONDS = 25;
 
-/** Between two looks at a query that waits for a worker. */
+/** The poll interval of a query that waits for a worker. */
 const WORKER_PAUSE_MS = 500;
 
 export type LoopEnd = { query: ArkQuery } | { actions: Action[] };

@@ -39,7 +39,7 @@ function dataOf(query: ArkQuery): IDataObject {
 	return typeof data === 'object' && data !== null && !Array.isArray(data) ? (data as IDataObject) : { data: data as IDataObject };
 }
 
-/** Models like to put JSON into a Markdown block. */
+/** Models often wrap JSON in a Markdown block. */
 function parse(response: string): unknown {
 	const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/.exec(response);
 	const text = fenced ? fenced[1] : response;

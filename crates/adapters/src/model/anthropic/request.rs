@@ -18,10 +18,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     MAX_TOKENS, WIRE,
-    layout::{self, BlockPlace},
+    block_layout::{self, BlockPlace},
 };
 use crate::model::{
-    fields,
+    provider_fields,
     remote::{RemoteTurn, RequestBody},
 };
 
@@ -92,7 +92,8 @@ impl WireMessages {
                 ("user", vec![result_block(provider_id, content, images, *is_error)])
             }
             Message::Assistant { text, calls, provider } => {
-                let layout = fields::open(WIRE, provider.as_ref()).and_then(|own| own.get("content")?.as_array());
+                let layout =
+                    provider_fields::of_wire(WIRE, provider.as_ref()).and_then(|own| own.get("content")?.as_array());
                 let layout = layout.map(Vec::as_slice).unwrap_or_default();
                 ("assistant", answer(text.as_deref().unwrap_or_default(), calls, layout))
             }
@@ -125,7 +126,7 @@ fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
     let mut told = vec![false; calls.len()];
     let mut blocks = Vec::new();
     for entry in layout {
-        match layout::read(entry) {
+        match block_layout::read(entry) {
             BlockPlace::Text(bytes, own) => {
                 let (part, after) = rest.split_at_checked(bytes).unwrap_or((rest, ""));
                 rest = after;

@@ -17,7 +17,7 @@ use bosun_engine::{
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
-pub use script::{Played, Script, ScriptError, ScriptLine, WireFailure, WireFaults};
+pub use script::{Script, ScriptError, ScriptLine, ScriptedReply, WireFailure, WireFaults};
 
 /// Plays a script.
 #[derive(Clone, Debug)]

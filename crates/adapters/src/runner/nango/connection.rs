@@ -69,7 +69,7 @@ impl ConnectionCache {
         Ok(id)
     }
 
-    /// Forgets a connection that Nango does not know any more.
+    /// Evicts a connection that Nango no longer knows.
     pub(super) fn forget(&self, namespace: &Namespace, actor: &Actor, provider: &str) {
         if let Some(user) = actor.user() {
             let key = (namespace.clone(), user.to_owned(), provider.to_owned());

@@ -1,4 +1,4 @@
-//! Why a call through Nango has no result, and how that is told to the model.
+//! Why a call through Nango has no result, and how that is reported to the model.
 //!
 //! Nango reports a failure of an action script as 500, so the `code` of its body decides and not the status. A 401 means
 //! that *our* key is wrong; a login of the user that has expired is a 424 with the provider's own status.
@@ -46,7 +46,7 @@ pub(super) enum NangoError {
     /// Nango could not be connected to: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
-    /// Nango broke off or failed by itself. Whether a request took effect is not known.
+    /// The connection to Nango broke, or Nango itself failed. Whether a request took effect is not known.
     #[error("{0}")]
     Unavailable(String),
     #[error("{0}")]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_own_answer_is_told_apart() {
+    fn the_providers_own_answer_is_distinguished() {
         let with = |status: Value, headers: Value| {
             json!({"error": {"code": "script_http_error", "payload": {"why": 1},
                 "upstream": {"status": status, "headers": headers, "body": {"error": "quota"}}}})

@@ -44,7 +44,7 @@ use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
     Answered, Append, CommitFigures, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch,
     Records, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats, Stored, WantedQueries,
-    conversations::{Conversation, Frame, Listing, SaidInConversation, WantedConversations},
+    conversations::{Conversation, ConversationTurn, Frame, Listing, WantedConversations},
 };
 use rusqlite::Connection;
 
@@ -187,7 +187,7 @@ impl Records for Sqlite {
         self.read(move |connection| audit::usage(connection, &namespace, since)).await
     }
 
-    async fn tend_records(&self, now: Timestamp) -> Result<bool, StoreError> {
+    async fn maintain_records(&self, now: Timestamp) -> Result<bool, StoreError> {
         if !self.audited {
             return Ok(false);
         }
@@ -214,7 +214,7 @@ impl Conversations for Sqlite {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError> {
+    ) -> Result<Vec<ConversationTurn>, StoreError> {
         let (namespace, key) = (namespace.clone(), key.clone());
         self.read(move |connection| conversations::history(connection, &namespace, &key, frame)).await
     }
@@ -230,15 +230,16 @@ impl Conversations for Sqlite {
         self.read(move |connection| conversations::conversations(connection, &namespace, &wanted, after, limit)).await
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError> {
+    ) -> Result<Listing<ConversationTurn>, StoreError> {
         let (namespace, wanted) = (namespace.clone(), wanted.clone());
-        self.read(move |connection| conversations::said(connection, &namespace, &wanted, after, limit)).await
+        self.read(move |connection| conversations::conversation_turns(connection, &namespace, &wanted, after, limit))
+            .await
     }
 }
 

@@ -336,7 +336,7 @@ pub(super) fn runnable(
     wanted: &WantedQueries,
 ) -> Result<Vec<Runnable>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
-    let namespaces = wanted.in_turn(each_namespace(&snapshot, NEXT_NAMESPACE_WITH_WORK)?);
+    let namespaces = wanted.round_robin(each_namespace(&snapshot, NEXT_NAMESPACE_WITH_WORK)?);
     let share = wanted.share(namespaces.len());
     let mut lists = Vec::with_capacity(namespaces.len());
     for namespace in namespaces {

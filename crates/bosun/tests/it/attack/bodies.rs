@@ -6,11 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schemas;
+use super::{a2a_bodies, schemas};
 use crate::support::rng::Rng;
 
-/// The limit of a body, less what a header of the JSON needs.
-const SIZE: usize = (1 << 20) - (8 << 10);
+/// The limit of a body, minus what the rest of the JSON needs.
+pub(super) const SIZE: usize = (1 << 20) - (8 << 10);
 
 /// One request that is as bad as it can be.
 pub(super) struct Shape {
@@ -27,9 +27,17 @@ impl Shape {
     }
 
     fn new(route: &Route, name: impl Into<String>, make: impl Fn() -> Vec<u8> + 'static) -> Self {
-        let (method, path) = (route.method.clone(), route.path());
-        let name = format!("{method} {}: {}", route.template, name.into());
-        Self { name, method, path, kind: "application/json", make: Box::new(make) }
+        let name = format!("{} {}: {}", route.method, route.template, name.into());
+        Self::raw(name, &route.method, route.path(), make)
+    }
+
+    pub(super) fn raw(name: String, method: &str, path: String, make: impl Fn() -> Vec<u8> + 'static) -> Self {
+        Self { name, method: method.to_owned(), path, kind: "application/json", make: Box::new(make) }
+    }
+
+    /// The bodies that are unrelated to the route, for a path outside the description.
+    pub(super) fn of_any_route(method: &str, path: &str, base: &'static str) -> Vec<Self> {
+        of_any_route(&Route { method: method.to_owned(), template: path.to_owned(), fields: Vec::new() }, base)
     }
 }
 
@@ -114,15 +122,15 @@ fn resolve<'a>(description: &'a Value, mut schema: &'a Value) -> &'a Value {
     schema
 }
 
-/// At most `count` shapes, the same ones every time: those that have hurt before, at least one for each route, and then
-/// the others in a random order.
+/// At most `count` shapes, the same ones every time: those that have found faults before, at least one for each route,
+/// and then the others in a random order.
 pub(super) fn shapes(description: &Value, count: usize, seed: u64) -> Vec<Shape> {
     let routes = routes(description);
     assert!(routes.len() >= 40, "{} routes take a body", routes.len());
     let mut rng = Rng::new(seed);
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for (number, route) in routes.iter().enumerate() {
-        let mut general = of_any_route(route);
+        let mut general = of_any_route(route, route.base());
         // Another one for each route.
         let of_route = general.remove(number % general.len());
         if !route.template.contains("{namespace}") {
@@ -134,6 +142,9 @@ pub(super) fn shapes(description: &Value, count: usize, seed: u64) -> Vec<Shape>
         first.splice(0..0, known);
         others.extend(more);
     }
+    let (known, more) = a2a_bodies::shapes();
+    first.splice(0..0, known);
+    others.extend(more);
     rng.shuffle(&mut others);
     first.extend(others);
     first.truncate(count);
@@ -147,13 +158,13 @@ fn with(base: &str, field: &str, raw: &str) -> Vec<u8> {
 
 /// A list of as many items as are read: with blanks between them, since a dense list takes more memory than a body may
 /// and is refused for that.
-fn list(item: &str) -> String {
+pub(super) fn list(item: &str) -> String {
     let width = if item.contains('{') { 40 } else { 5 };
     dense(&format!("{item:width$}"))
 }
 
 /// A list of as many items as fit.
-fn dense(item: &str) -> String {
+pub(super) fn dense(item: &str) -> String {
     let mut text = String::with_capacity(SIZE + 2);
     text.push('[');
     while text.len() + item.len() < SIZE {
@@ -165,8 +176,8 @@ fn dense(item: &str) -> String {
     text
 }
 
-/// An object of as many members as fit, all with other names.
-fn object(value: &str) -> String {
+/// An object of as many members as fit, all with different names.
+pub(super) fn object(value: &str) -> String {
     let mut text = String::from("{");
     let mut number = 0;
     while text.len() + value.len() + 12 < SIZE {
@@ -178,19 +189,19 @@ fn object(value: &str) -> String {
     text
 }
 
-fn text(character: &str) -> String {
+pub(super) fn text(character: &str) -> String {
     format!("\"{}\"", character.repeat(SIZE / character.len()))
 }
 
-fn deep(open: &str, inner: &str, close: &str, depth: usize) -> String {
+pub(super) fn deep(open: &str, inner: &str, close: &str, depth: usize) -> String {
     format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
 }
 
 /// What a value is called, and what makes it.
-type Filling = (&'static str, fn() -> String);
+pub(super) type Filling = (&'static str, fn() -> String);
 
 /// Values that are tried in any field.
-const FILLINGS: &[Filling] = &[
+pub(super) const FILLINGS: &[Filling] = &[
     ("zeros", || list("0")),
     ("dense zeros", || dense("0")),
     ("empty objects", || dense("{}")),
@@ -214,8 +225,7 @@ const FILLINGS: &[Filling] = &[
 ];
 
 /// Bodies that are unrelated to the route.
-fn of_any_route(route: &Route) -> Vec<Shape> {
-    let base = route.base();
+fn of_any_route(route: &Route, base: &'static str) -> Vec<Shape> {
     let raw = |name: &str, make: fn() -> String| Shape::new(route, name, move || make().into_bytes());
     let mut shapes = vec![
         raw("a list of zeros", || dense("0")),
@@ -348,7 +358,7 @@ fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
     (known, more)
 }
 
-/// A template that unfolds to 20 GB: half of the body refers to the other half.
+/// A template that expands to 20 GB: half of the body refers to the other half.
 fn unfolding() -> Value {
     let half = SIZE / 2;
     json!({

@@ -6,6 +6,7 @@
 //! the server and not the machine. The latency of `/health` is compared with an idle server's, so that a busy machine
 //! is not mistaken for a busy server.
 
+mod a2a_bodies;
 mod bodies;
 mod bombs;
 mod growth;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Attack, bodies, mib, target::Target};
 use crate::support::{
     proof::{scale, seed},
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
 };
 
 /// The maximum size of a refusal, and of what an answer repeats of a body.
@@ -23,7 +23,7 @@ const CPU: f64 = 20.0;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_body_costs_more_than_a_small_multiple_of_itself() {
     let mut attack = Attack::begin("worst_bodies");
-    let count = usize::try_from(scale("BOSUN_ATTACK_SHAPES", 40)).expect("a count");
+    let count = usize::try_from(scale("BOSUN_ATTACK_SHAPES", 72)).expect("a count");
     let mut target = Target::start(&[]).await;
     prepare(&target).await;
     let text = target.request("GET", "/openapi.json").send().await.expect("an answer").text().await.expect("a text");
@@ -31,7 +31,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
     let shapes = bodies::shapes(&description, count, seed());
     let mut watch = target.watch();
     let at_rest = target.process().memory();
-    let mut worst = Worst::default();
+    let mut worst = WorstFigures::default();
     let (mut refused, mut taken) = (0, 0);
     for shape in &shapes {
         let body = shape.body();
@@ -51,7 +51,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
         let name = &shape.name;
         let Some(reply) = reply.filter(|_| target.lives()) else {
             attack.violation(format!("{name}: no answer; {}", target.log()));
-            target.revive().await;
+            target.restart().await;
             watch = target.watch();
             prepare(&target).await;
             continue;
@@ -83,7 +83,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
 
 /// Creates what the paths of the shapes refer to.
 async fn prepare(target: &Target) {
-    let query = scenes::query("victim-query", Scene::Quick);
+    let query = scenarios::query("victim-query", Scenario::Quick);
     // They may exist already.
     let _ = target.json("POST", "/v1/queries?wait=20s", &query).await;
     for (path, body) in [
@@ -95,8 +95,12 @@ async fn prepare(target: &Target) {
     }
 }
 
-/// The name of the query that was created.
+/// The name of the query that was created, or the id of the task.
 fn created(reply: &super::target::Reply) -> Option<String> {
+    let task = ["/task/id", "/result/task/id"].iter().find_map(|path| reply.body.pointer(path)?.as_str());
+    if let Some(task) = task {
+        return Some(task.to_owned());
+    }
     let name = reply.body["name"].as_str().or_else(|| reply.body.pointer("/metadata/name").and_then(Value::as_str))?;
     (reply.status == 200 && reply.body.get("state").is_some()).then(|| name.to_owned())
 }
@@ -121,7 +125,7 @@ impl Figure {
 
 /// The worst of each figure, and the shape that it belongs to.
 #[derive(Debug, Default)]
-struct Worst {
+struct WorstFigures {
     answer: Figure,
     memory: Figure,
     cpu: Figure,
@@ -129,7 +133,7 @@ struct Worst {
     control: Figure,
 }
 
-impl Worst {
+impl WorstFigures {
     fn shown(&self) -> Value {
         json!({
             "answer_bytes": self.answer.shown(), "memory_bytes": self.memory.shown(), "cpu_ms": self.cpu.shown(),

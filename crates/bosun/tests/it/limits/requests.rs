@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
-    JSON_MEMORY_BYTES, LABELS_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES, RESOURCE_BYTES,
-    RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, WAIT_SECONDS, WARNINGS_KEPT,
+    JSON_MEMORY_BYTES, LABELS_BYTES, MESSAGE_ID_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES,
+    RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, TASK_PAGE_ENTRIES, WAIT_SECONDS,
+    WARNINGS_KEPT,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::site::{Answer, Site, query};
 use crate::support::{
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     soon,
 };
 
@@ -105,7 +106,7 @@ async fn the_reason_of_a_cancellation() {
     let site = Site::open().await;
     let cancel = async |bytes: usize| {
         let name = format!("q{bytes}");
-        site.post("/v1/queries", &scenes::query(&name, Scene::Endless)).await.is_taken();
+        site.post("/v1/queries", &scenarios::query(&name, Scenario::Endless)).await.is_taken();
         site.post(&format!("/v1/queries/{name}/cancel"), &json!({"reason": "r".repeat(bytes)})).await
     };
     cancel(REASON_BYTES).await.is_taken();
@@ -214,7 +215,7 @@ async fn warnings_of_a_request() {
 #[tokio::test]
 async fn results_of_a_delivery() {
     let site = Site::open().await;
-    site.post("/v1/queries?wait=20s", &scenes::query("q", Scene::Outside)).await.is_taken();
+    site.post("/v1/queries?wait=20s", &scenarios::query("q", Scenario::Outside)).await.is_taken();
     let deliver = async |count: usize| {
         let result = |number| json!({"toolCallId": format!("call_{number:026}"), "toolResult": "x"});
         let results: Vec<Value> = (0..count).map(result).collect();
@@ -228,7 +229,7 @@ async fn results_of_a_delivery() {
 async fn changes_of_a_query() {
     const BYTES: usize = 250 * 1024;
     let site = Site::open().await;
-    let paused = site.post("/v1/queries?wait=20s", &scenes::query("q", Scene::Outside)).await;
+    let paused = site.post("/v1/queries?wait=20s", &scenarios::query("q", Scenario::Outside)).await;
     paused.is_taken();
     let change = async |letter: &str| -> Answer {
         let body = json!({"metadata": {"annotations": {"note": letter.repeat(BYTES)}}}).to_string();
@@ -244,7 +245,7 @@ async fn changes_of_a_query() {
         }
     };
     refused.is_refused(409, "journal_full");
-    // The query goes on.
+    // The query continues.
     let call = paused.body["toolCalls"][0]["id"].clone();
     let delivered = site.post("/v1/queries/q/tool-result", &json!({"toolCallId": call, "toolResult": "42"})).await;
     delivered.is_taken();
@@ -257,4 +258,31 @@ async fn entries_of_a_page() {
     let list = async |limit: usize| site.send(Method::GET, &format!("/v1/queries?limit={limit}"), &[], "").await;
     list(PAGE_ENTRIES).await.is_taken();
     list(PAGE_ENTRIES + 1).await.is_refused(400, "invalid_parameter");
+}
+
+#[tokio::test]
+async fn the_ids_of_a2a() {
+    let site = Site::open().await;
+    let ask = async |id: String, message: String| {
+        let message = json!({"messageId": message, "role": "ROLE_USER", "parts": [{"text": "Hi"}]});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "SendMessage", "params": {"message": message}});
+        site.post("/a2a?A2A-Version=1.0", &call).await.body
+    };
+    // The quotes count.
+    let id = |bytes: usize| "i".repeat(bytes - 2);
+    let taken = ask(id(RPC_ID_BYTES), "m".repeat(MESSAGE_ID_BYTES)).await;
+    assert!(taken["result"]["task"].is_object(), "{taken:.1000}");
+    let refused = ask(id(RPC_ID_BYTES + 1), "m".to_owned()).await;
+    assert_eq!((&refused["error"]["code"], &refused["id"]), (&json!(-32600), &Value::Null), "{refused:.1000}");
+    let refused = ask("i".to_owned(), "m".repeat(MESSAGE_ID_BYTES + 1)).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused:.1000}");
+    assert!(refused.to_string().contains("messageId"), "{refused:.1000}");
+}
+
+#[tokio::test]
+async fn entries_of_a_page_of_tasks() {
+    let site = Site::open().await;
+    let list = async |size: usize| site.send(Method::GET, &format!("/a2a/tasks?pageSize={size}"), &[], "").await;
+    list(TASK_PAGE_ENTRIES).await.is_taken();
+    assert_eq!(list(TASK_PAGE_ENTRIES + 1).await.status, 400);
 }

@@ -111,7 +111,7 @@ impl Drop for ReadOnly {
 impl Drop for Volume {
     fn drop(&mut self) {
         if let Self::Tmpfs(data) = self {
-            // A process with an open file there keeps it; the directory can be removed all the same.
+            // A process with an open file there keeps it; the directory can be removed nevertheless.
             let _ = Command::new("umount").arg("--lazy").arg(data).status();
         }
     }

@@ -22,7 +22,7 @@ use bosun_core::{
     trace::TraceContext,
     transcript::expired,
 };
-use bosun_engine::{CallInProgress, Engine, Snapshot, Watched, runner::Progress};
+use bosun_engine::{BelowCall, CallInProgress, Engine, Snapshot, Watched, runner::Progress};
 use serde_json::{Value, json};
 
 use super::convert::{large_result, outcome_error, parameter_request, preview};
@@ -87,8 +87,8 @@ pub(crate) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, 
 }
 
 impl Narrate for EventTranslator {
-    fn narrate(&mut self, watched: &Watched, has_company: bool) -> Bytes {
-        self.write(watched, has_company.then_some(&SSE_CACHE))
+    fn narrate(&mut self, watched: &Watched, has_other_subscribers: bool) -> Bytes {
+        self.write(watched, has_other_subscribers.then_some(&SSE_CACHE))
     }
 
     fn is_over(&self) -> bool {
@@ -194,6 +194,7 @@ impl EventTranslator {
                 let data = json!({ "turn": turn, "attempt": attempt, "offset": offset, "delta": text });
                 vec![self.message(None, "agent_response_delta", data)]
             }
+            Watched::Below(below) => self.translate_below(below),
             Watched::Progress(CallInProgress { call, tool, progress: Progress { done, total, message } }) => {
                 let mut data = json!({ "id": call, "name": tool, "progress": done });
                 if let Some(total) = total {
@@ -205,6 +206,14 @@ impl EventTranslator {
                 vec![self.message(None, "tool_progress", data)]
             }
         }
+    }
+
+    /// A call of a query below this one. It has no `id`: a client that reconnects gets it again while it is open.
+    fn translate_below(&self, below: &BelowCall) -> Vec<SseMessage> {
+        let Some((event, mut data)) = self.translate_asked(&below.asked, below.at) else { return Vec::new() };
+        data["agentPath"] = json!(below.path);
+        data["childName"] = below.query.as_str().into();
+        vec![self.message(None, event, data)]
     }
 
     fn translate_entry(&mut self, entry: &Entry) -> Vec<SseMessage> {
@@ -311,6 +320,9 @@ impl EventTranslator {
             | Event::Changed(_)
             | Event::ClockStepped { .. }
             | Event::Interrupted
+            | Event::CallDelegated { .. }
+            | Event::ChildEnded { .. }
+            | Event::Settled
             | Event::Recovered { .. } => None,
         }
     }

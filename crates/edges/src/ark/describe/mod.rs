@@ -120,6 +120,7 @@ const OPERATIONS: &[Operation] = &[
             Code::ModelNotFound,
             Code::ToolsNotFound,
             Code::AgentNotFound,
+            Code::TeamNotFound,
             Code::MemoryNotFound,
             Code::ConversationBusy,
             Code::QueryExists,

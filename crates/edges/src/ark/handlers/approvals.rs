@@ -65,10 +65,10 @@ pub(crate) const DECISION: FieldTable = &[
     ),
     WAIT,
 ];
-/// The same about the one call that ARK's path names.
+/// The same, for the one call that ARK's path names.
 pub(crate) const TASK_DECISION: FieldTable = &[DECISION_WORD, HASH, ARGUMENTS, REASON];
 
-/// What became of a decision, as ARK answers it.
+/// The outcome of a decision, in ARK's format.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DecidedTask {
@@ -78,7 +78,7 @@ pub(crate) struct DecidedTask {
     decision: &'static str,
 }
 
-/// How many queries are looked at at a time for one call.
+/// The batch size when queries are searched for one call.
 const PAGE: usize = 100;
 
 /// `GET …/approvals`
@@ -278,7 +278,7 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
-/// Whether a report only repeats what was decided before; an error if nothing of it counts.
+/// Whether a report only repeats what was decided before; an error if no decision was accepted.
 fn accepted(report: &DecideReport) -> Result<bool, ApiError> {
     let is = |wanted| report.verdicts.iter().any(|(_, verdict)| *verdict == wanted);
     if is(DecisionVerdict::Accepted) {
@@ -305,7 +305,7 @@ fn refusal(call: CallId, verdict: DecisionVerdict) -> Option<ApiError> {
             (Code::ArgumentsChanged, message)
         }
         DecisionVerdict::Expired => {
-            (Code::ApprovalExpired, format!("call `{call}` was not decided in time; the agent went on without it"))
+            (Code::ApprovalExpired, format!("call `{call}` was not decided in time; the agent continued without it"))
         }
         DecisionVerdict::Cancelled => (Code::CallCancelled, format!("call `{call}` is void: the query has ended")),
         DecisionVerdict::Unknown => return Some(call_not_found(&call.to_string())),

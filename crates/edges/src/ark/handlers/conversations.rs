@@ -8,7 +8,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use bosun_core::{Namespace, message};
 use bosun_engine::{
     Engine,
-    store::conversations::{Listing, SaidInConversation, WantedConversations},
+    store::conversations::{ConversationTurn, Listing, WantedConversations},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::{
     AppState,
     ark::{
         params::{
-            ConversationFilter, MemoryFilter, Paging, Params, QueryToken, SaidBy,
+            ConversationFilter, MemoryFilter, MessageFilter, Paging, Params, QueryToken,
             path::{ConversationPath, ConversationQueryPath, MemoryConversationPath},
         },
         wire,
@@ -33,13 +33,13 @@ use crate::{
 };
 
 /// Which conversations a list is of.
-pub(crate) type ConversationListParams = (Paging<QueryToken>, MemoryFilter, ConversationFilter, SaidBy);
+pub(crate) type ConversationListParams = (Paging<QueryToken>, MemoryFilter, ConversationFilter, MessageFilter);
 /// Which conversations are deleted.
-pub(crate) type DeleteParams = (MemoryFilter, ConversationFilter, SaidBy);
+pub(crate) type DeleteParams = (MemoryFilter, ConversationFilter, MessageFilter);
 /// Which messages of one conversation.
-pub(crate) type GetParams = (Paging<QueryToken>, MemoryFilter, SaidBy);
+pub(crate) type GetParams = (Paging<QueryToken>, MemoryFilter, MessageFilter);
 /// Which messages of one conversation of one memory.
-pub(crate) type GetInMemoryParams = (Paging<QueryToken>, SaidBy);
+pub(crate) type GetInMemoryParams = (Paging<QueryToken>, MessageFilter);
 
 /// A conversation in a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -127,7 +127,7 @@ pub(crate) async fn list_messages(
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
     let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
-    let said = app.engine.said(&namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let said = app.engine.conversation_turns(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = token(&said);
     let items: Vec<_> = said.items.iter().flat_map(stored).collect();
     let count = items.len();
@@ -203,7 +203,7 @@ async fn read(
     paging: &Paging<QueryToken>,
     wanted: WantedConversations,
 ) -> Result<ConversationPage, ApiError> {
-    let said = engine.said(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let said = engine.conversation_turns(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
     if said.total == 0 {
         return Err(not_found(path));
     }
@@ -239,11 +239,11 @@ async fn forget(
 }
 
 /// Pages end between queries.
-fn token(said: &Listing<SaidInConversation>) -> Option<String> {
+fn token(said: &Listing<ConversationTurn>) -> Option<String> {
     said.items.last().filter(|_| said.more).map(|last| last.query.to_string())
 }
 
-fn stored(said: &SaidInConversation) -> impl Iterator<Item = StoredMessage> {
+fn stored(said: &ConversationTurn) -> impl Iterator<Item = StoredMessage> {
     (said.first..).zip(said.messages.iter()).map(|(sequence, message)| StoredMessage {
         timestamp: said.at.to_rfc3339(),
         memory_name: said.key.memory.clone(),

@@ -230,6 +230,11 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
             (false, "ToolPending", format!("Call `{call}` is still running; it is polled at {}", poll_at.to_rfc3339()))
         }
         Event::CallDue { call } => (false, "ToolPolled", format!("Call `{call}`")),
+        Event::CallDelegated { call, child } => {
+            (false, "ToolDelegated", format!("Call `{call}` is answered by query `{child}`"))
+        }
+        Event::ChildEnded { call, .. } => (false, "ChildEnded", format!("The query of call `{call}` has ended")),
+        Event::Settled => (false, "QuerySettled", "The tree was told of the end".to_owned()),
         Event::CallFinished { call, outcome, .. } => describe_outcome("ToolFinished", call, outcome),
         Event::CallResolved { call, outcome, .. } => describe_outcome("ToolResultReceived", call, outcome),
         Event::CallApproved { call, by, .. } => {

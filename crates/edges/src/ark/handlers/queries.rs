@@ -18,7 +18,7 @@ use crate::{
     ark::{
         answering::{
             convert::{self, Visibility},
-            stream,
+            stream, tree,
         },
         params::{
             ArkView, ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QueryToken, ResultOptions, StateFilter,
@@ -103,6 +103,16 @@ pub(crate) async fn get_query(
 ) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&path.key()?, waiting.or(None)).await?;
     Ok(answer(&snapshot, &caller, choice.view, &warnings))
+}
+
+/// `GET …/queries/{name}/tree`
+pub(crate) async fn get_query_tree(
+    State(app): State<AppState>,
+    Params { warnings, .. }: Params,
+    path: QueryPath,
+) -> Result<Response, ApiError> {
+    let tree = app.engine.tree(&path.key()?).await?;
+    Ok(with_warnings(Json(tree::node(&tree, None)), &warnings))
 }
 
 /// `PUT …/queries/{name}`

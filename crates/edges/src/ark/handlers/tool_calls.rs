@@ -1,4 +1,4 @@
-//! Handlers of workers: claim calls, keep them, and deliver their results.
+//! Handlers of workers: claim calls, extend their leases, and deliver their results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -66,11 +66,11 @@ pub(crate) struct WorkerCall {
     name: Arc<str>,
     arguments: Arc<Value>,
     query_name: String,
-    /// When the call expires, whatever lease there is.
+    /// When the call expires, regardless of its lease.
     deadline: String,
-    /// To be shown with heartbeats and with the result.
+    /// The lease token, to be sent with heartbeats and with the result.
     lease: String,
-    /// Until when the call is the worker's, without a heartbeat.
+    /// When the lease expires without a heartbeat.
     leased_until: String,
     /// 1, or more if earlier workers were lost.
     attempt: u32,
@@ -206,7 +206,7 @@ fn read_token(fields: &BodyFields<'_>) -> Option<String> {
     fields.text("lease")
 }
 
-/// The call and its lease. What is not one of ours is unknown.
+/// The call and its lease. An id that this server did not create is unknown.
 fn claimed_call(call: &str, lease: &str) -> Result<(CallId, LeaseToken), ApiError> {
     let call_id = call.parse().map_err(|_| unknown(call))?;
     let lease = LeaseToken::parse(lease).ok_or_else(|| unknown(call))?;

@@ -43,11 +43,11 @@ impl ParamGroup for ConversationFilter {
 
 /// `query`
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SaidBy {
+pub(crate) struct MessageFilter {
     pub(crate) query: Option<String>,
 }
 
-impl ParamGroup for SaidBy {
+impl ParamGroup for MessageFilter {
     const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
         names: &["query"],
         description: "Only what this query has said, by name or uid",

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     claim::{ClaimOptions, DEFAULT_LEASE, LEASE, clamp_lease},
-    conversation::{ConversationFilter, MemoryFilter, SaidBy},
+    conversation::{ConversationFilter, MemoryFilter, MessageFilter},
     event_filter::EventFilter,
     idempotency::IdempotencyKey,
     lookup::{AuditFilter, ToolFilter, UsageFilter},

@@ -1,4 +1,4 @@
-//! Fields that several bodies have: for each, the reader and, beside it, the schema that describes what the reader
+//! Fields that several bodies have: for each, the reader and, next to it, the schema that describes what the reader
 //! takes.
 //!
 //! Every body has a table of its [`Field`]s, from which the OpenAPI document is made. [`BodyFields`] that were
@@ -24,6 +24,25 @@ pub(crate) const MAX_TOKENS: Field = Field {
     schema: || json!({"type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Of one answer"}),
 };
 pub(crate) const MODEL_OPTIONS: FieldTable = &[TEMPERATURE, MAX_TOKENS];
+
+/// A table of fields with the limits of a query between them: a new query and a change have the same.
+/// [`read_limits`](super::request::read_limits) reads them.
+macro_rules! with_limits {
+    ([$($before:expr),* $(,)?], [$($after:expr),* $(,)?]) => {
+        &[
+            $($before,)*
+            bosun_reading::Field::new("timeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("toolTimeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("externalTimeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("approvalTimeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("ttl", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("maxToolCalls", $crate::ark::reading::fields::count_schema),
+            bosun_reading::Field::new("maxTokens", $crate::ark::reading::fields::count_schema),
+            $($after,)*
+        ]
+    };
+}
+pub(super) use with_limits;
 
 pub(crate) fn read_duration(fields: &BodyFields<'_>, name: &str) -> Option<Duration> {
     duration_of(fields, name, &fields.get(name)?)

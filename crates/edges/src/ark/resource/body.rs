@@ -1,6 +1,6 @@
 //! Bodies of all dialects as manifests.
 //!
-//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` beside it, or is a
+//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` next to it, or is a
 //! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. A tool may also be an entry of
 //! `tool-config.json` ([`tool_config`]). What differs by kind is in one
 //! table: strings in place of an object, and fields that only an answer has. Everything else goes into
@@ -148,7 +148,7 @@ fn texts(fields: &BodyFields<'_>, name: &str) -> Option<BTreeMap<String, String>
     Some(texts)
 }
 
-/// What is left of the body is the spec: in `spec`, beside it, or both.
+/// What is left of the body is the spec: in `spec`, next to it, or both.
 fn read_spec(
     kind: ResourceKind,
     name: &str,

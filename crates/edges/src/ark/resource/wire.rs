@@ -1,6 +1,6 @@
 //! Resources on the wire, in ARK's spelling.
 //!
-//! What a manifest says is shown as it was written, in `spec`; beside it are the flat fields that
+//! What a manifest says is shown as it was written, in `spec`; next to it are the flat fields that
 //! clients of ARK's API read.
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{
     Actor, CallId, Head, Outcome,
     ceiling::RESULTS_DELIVERED,
-    machine::{CallStanding, DeliveryVerdict},
+    machine::{DeliveryState, DeliveryVerdict},
 };
 use bosun_engine::{Engine, LeaseToken, QueryKey, Snapshot};
 use bosun_reading::{
@@ -22,7 +22,7 @@ use crate::{
         wire,
     },
     asking::results::{
-        self, CallRef, FAILED_WITH, GivenResult, JudgedResult, SHORT_RESULT, SUCCESS, TOOL_CALL_ID, TOOL_NAME,
+        self, CallRef, CheckedResult, FAILED_WITH, GivenResult, SHORT_RESULT, SUCCESS, TOOL_CALL_ID, TOOL_NAME,
         TOOL_RESULT, call_of, counts, read_result, recorded_hash, verdict_sentence, verdict_word,
     },
     http::{
@@ -176,7 +176,7 @@ fn to_wire(posted: &GivenResult, verdict: DeliveryVerdict) -> wire::PostedResult
 }
 
 /// The error of a post of which nothing counts: that of its first result.
-fn refusal(head: &Head, judged: &[JudgedResult], batch: bool) -> ApiError {
+fn refusal(head: &Head, judged: &[CheckedResult], batch: bool) -> ApiError {
     let Some((posted, verdict)) = judged.first() else {
         return ApiError::new(Code::InvalidToolResult, "the post has no result");
     };
@@ -191,12 +191,12 @@ fn refusal(head: &Head, judged: &[JudgedResult], batch: bool) -> ApiError {
 }
 
 /// The refusal of a large result before its body is read, if its call does not wait for one.
-pub(crate) fn refuse_early(id: &str, standing: CallStanding) -> Option<ApiError> {
+pub(crate) fn refuse_early(id: &str, delivery_state: DeliveryState) -> Option<ApiError> {
     let which = CallRef::of(id.to_owned());
-    let verdict = match (&which, standing) {
-        (_, CallStanding::Open | CallStanding::Resolved) => return None,
-        (CallRef::Call(call), CallStanding::Expired) => DeliveryVerdict::Expired(*call),
-        (CallRef::Call(call), CallStanding::Cancelled) => DeliveryVerdict::Cancelled(*call),
+    let verdict = match (&which, delivery_state) {
+        (_, DeliveryState::Open | DeliveryState::Resolved) => return None,
+        (CallRef::Call(call), DeliveryState::Expired) => DeliveryVerdict::Expired(*call),
+        (CallRef::Call(call), DeliveryState::Cancelled) => DeliveryVerdict::Cancelled(*call),
         _ => DeliveryVerdict::Unknown,
     };
     let code = verdict_word(verdict).1?;

@@ -1,5 +1,6 @@
 //! Tasks: sent, read, listed and cancelled, in both generations and over both bindings.
 
+use bosun_core::ceiling::{PAGE_BYTES, TASKS_LISTED};
 use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
@@ -172,6 +173,41 @@ async fn tasks_are_listed_in_pages_the_one_that_changed_last_first() {
     {
         assert_eq!(fault(&rpc(&world, V1, "ListTasks", bad.clone()).await).0, -32602, "{bad}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_large_tasks_is_short_and_none_is_left_out() {
+    let world = saying("Hello!").await;
+    let text = "x".repeat(900_000);
+    for number in 0..7 {
+        tokio::time::advance(std::time::Duration::from_millis(10)).await;
+        call(&world, "SendMessage", json!({"message": message(&format!("m{number}"), &text)})).await;
+    }
+    let (mut pages, mut token) = (Vec::new(), String::new());
+    loop {
+        let reply = rpc(&world, V1, "ListTasks", json!({"pageToken": token})).await;
+        let page = result(reply);
+        assert!(page.to_string().len() < PAGE_BYTES + 100_000);
+        pages.push(page["tasks"].as_array().unwrap().len());
+        token = page["nextPageToken"].as_str().unwrap().to_owned();
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(pages, [4, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_queries_are_looked_through_for_tasks() {
+    let world = saying("Hello!").await;
+    let total = async || call(&world, "ListTasks", json!({"pageSize": 1})).await["totalSize"].clone();
+    let body = json!({"input": "Hi", "target": {"type": "agent", "name": "math-assistant"}});
+    for _ in 0..TASKS_LISTED {
+        world.post("/v1/queries", &body).await.ok();
+    }
+    assert_eq!(total().await, TASKS_LISTED);
+    world.post("/v1/queries", &body).await.ok();
+    assert_eq!(total().await, TASKS_LISTED);
 }
 
 #[tokio::test(start_paused = true)]

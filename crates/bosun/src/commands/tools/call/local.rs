@@ -42,7 +42,7 @@ use super::{CallResult, INVALID_ARGUMENTS, LocalOptions, run_by_client, unknown_
 use crate::{
     app::Unusable,
     commands::{
-        ask::{Person, progress_line},
+        ask::{TerminalPrompt, progress_line},
         report::printable,
     },
     mcp::McpServers,
@@ -213,6 +213,14 @@ impl Caller {
                     let _ = writeln!(anstream::stderr(), "  · {line}");
                 }
                 Watched::Progress(_) | Watched::Delta { .. } => {}
+                // An agent behind the tool needs a client or a person.
+                Watched::Below(call) => {
+                    self.engine.cancel(Actor::local(), key.clone(), None).await?;
+                    return Err(anyhow!(
+                        "tool `{}` waits for a client: call it on a server, with `--server`",
+                        printable(&call.asked.tool)
+                    ));
+                }
                 Watched::Entry(entry) => match &entry.event {
                     Event::CallFinished { call, outcome } => finished = Some((*call, Arc::clone(outcome))),
                     Event::CallAsked(asked) => match &asked.route {
@@ -237,7 +245,7 @@ impl Caller {
 
     /// Asks the person at the terminal whether the call may run.
     async fn approve(&self, key: &QueryKey, asked: &AskedCall) -> anyhow::Result<()> {
-        let decision = match Person::default().ask(&asked.tool, &asked.arguments).await? {
+        let decision = match TerminalPrompt::default().ask(&asked.tool, &asked.arguments).await? {
             None => return self.give_up(key, &asked.tool).await,
             Some(bosun_client::Decision::Approve) => Decision::Approved { arguments: None },
             Some(bosun_client::Decision::Reject { reason }) => Decision::Rejected { reason },

@@ -1,4 +1,4 @@
-//! Clients that talk in the same conversations without a pause, and record their answers.
+//! Clients that add to the same conversations without a pause, and record their answers.
 
 use std::sync::{
     Arc, Mutex,
@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::ROOMS;
+use super::CONVERSATIONS;
 use crate::support::{
     client::{Answer, Client},
     rng::Rng,
@@ -18,7 +18,7 @@ use crate::support::{
 
 /// What a client does with one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum ConversationBehaviour {
     /// Is answered at once.
     Said,
     /// The model calls a tool of the server.
@@ -31,8 +31,8 @@ enum Manner {
     Refused,
 }
 
-impl Manner {
-    /// Whatever kills there are on the way.
+impl ConversationBehaviour {
+    /// Whatever kills there are in between.
     fn end(self) -> &'static str {
         match self {
             Self::Said | Self::Inside | Self::Outside => "completed",
@@ -42,15 +42,21 @@ impl Manner {
     }
 }
 
-const MANNERS: &[Manner] =
-    &[Manner::Said, Manner::Said, Manner::Inside, Manner::Outside, Manner::Cancelled, Manner::Refused];
+const BEHAVIOURS: &[ConversationBehaviour] = &[
+    ConversationBehaviour::Said,
+    ConversationBehaviour::Said,
+    ConversationBehaviour::Inside,
+    ConversationBehaviour::Outside,
+    ConversationBehaviour::Cancelled,
+    ConversationBehaviour::Refused,
+];
 
-/// What one client was told about one query.
+/// What one client observed of one query.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct ClientRecord {
     pub(super) name: String,
-    /// Which of the [`ROOMS`].
-    pub(super) room: usize,
+    /// Which of the [`CONVERSATIONS`].
+    pub(super) shared: usize,
     /// The queries of that conversation that a client knew to be completed before this one was created.
     pub(super) known: Vec<String>,
     /// How it is to end.
@@ -63,25 +69,25 @@ pub(super) struct Told {
 
 /// The clients, and what they share.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ConversationWorkload {
     client: Client,
     rng: Rng,
     next: AtomicU64,
     /// No new queries are created.
     closing: AtomicBool,
-    /// For each room, the queries that a client was told are completed.
+    /// For each conversation, the queries that a client knows to be completed.
     completed: Mutex<Vec<Vec<String>>>,
-    told: Mutex<Vec<Told>>,
+    told: Mutex<Vec<ClientRecord>>,
 }
 
-impl Talk {
+impl ConversationWorkload {
     pub(super) fn new(client: Client, rng: Rng) -> Arc<Self> {
         Arc::new(Self {
             client,
             rng,
             next: AtomicU64::new(0),
             closing: AtomicBool::new(false),
-            completed: Mutex::new(vec![Vec::new(); ROOMS.len()]),
+            completed: Mutex::new(vec![Vec::new(); CONVERSATIONS.len()]),
             told: Mutex::default(),
         })
     }
@@ -100,25 +106,25 @@ impl Talk {
     }
 
     async fn work(self: Arc<Self>, client: u64) {
-        let room = usize::try_from(client).expect("a small number") % ROOMS.len();
+        let shared = usize::try_from(client).expect("a small number") % CONVERSATIONS.len();
         while !self.closing.load(Ordering::Relaxed) {
-            self.ask(room).await;
+            self.ask(shared).await;
         }
     }
 
-    async fn ask(&self, room: usize) {
+    async fn ask(&self, shared: usize) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut rng = self.rng.branch(number);
-        let manner = *rng.pick(MANNERS);
+        let behaviour = *rng.pick(BEHAVIOURS);
         let name = format!("t{number}");
-        let known = self.completed.lock().expect("the completed ones")[room].clone();
-        let meant = manner.end();
-        let told = Told { name, room, known, meant, ended: None, violations: Vec::new() };
-        let mut talker = Talker { client: &self.client, manner, rng, told };
-        talker.talk().await;
+        let known = self.completed.lock().expect("the completed ones")[shared].clone();
+        let meant = behaviour.end();
+        let told = ClientRecord { name, shared, known, meant, ended: None, violations: Vec::new() };
+        let mut talker = ConversationClient { client: &self.client, behaviour, rng, told };
+        talker.run().await;
         let told = talker.told;
         if matches!(&told.ended, Some((state, _)) if state == "completed") {
-            self.completed.lock().expect("the completed ones")[room].push(told.name.clone());
+            self.completed.lock().expect("the completed ones")[shared].push(told.name.clone());
         }
         self.told.lock().expect("what was told").push(told);
     }
@@ -127,41 +133,41 @@ impl Talk {
 /// The clients at work.
 #[derive(Debug)]
 pub(super) struct Clients {
-    talk: Arc<Talk>,
+    talk: Arc<ConversationWorkload>,
     working: JoinSet<()>,
 }
 
 impl Clients {
     /// Lets every query that was created end, creates one more in each conversation, and returns the clients' records.
-    pub(super) async fn end(mut self) -> Vec<Told> {
+    pub(super) async fn end(mut self) -> Vec<ClientRecord> {
         self.talk.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
             ended.expect("a client");
         }
-        for room in 0..ROOMS.len() {
-            soon("one more answer", self.talk.ask(room)).await;
+        for shared in 0..CONVERSATIONS.len() {
+            soon("one more answer", self.talk.ask(shared)).await;
         }
         std::mem::take(&mut *self.talk.told.lock().expect("what was told"))
     }
 }
 
-/// A client that asks one query.
-struct Talker<'a> {
+/// A client that creates one query.
+struct ConversationClient<'a> {
     client: &'a Client,
-    manner: Manner,
+    behaviour: ConversationBehaviour,
     rng: Rng,
-    told: Told,
+    told: ClientRecord,
 }
 
-impl Talker<'_> {
-    async fn talk(&mut self) {
+impl ConversationClient<'_> {
+    async fn run(&mut self) {
         let body = self.body();
         let mut query = self.create(&body).await;
         // A query has one call, so it cannot pause more often than a few kills make it.
         for _ in 0..40 {
             match query.state() {
                 "queued" | "running" => query = self.look().await,
-                "waiting" if self.manner == Manner::Cancelled => query = self.cancel().await,
+                "waiting" if self.behaviour == ConversationBehaviour::Cancelled => query = self.cancel().await,
                 "waiting" => query = self.deliver(&query).await,
                 state @ ("completed" | "failed" | "cancelled") => {
                     let response = query.body["response"].as_str().map(str::to_owned);
@@ -181,21 +187,21 @@ impl Talker<'_> {
     /// The input names the query, so that a request to the model can be attributed, and has a random length, so that
     /// windows in tokens end anywhere.
     fn body(&mut self) -> Value {
-        let room = ROOMS[self.told.room];
-        let scene = match self.manner {
-            Manner::Said => "said",
-            Manner::Inside => "inside",
-            Manner::Outside | Manner::Cancelled => "outside",
-            Manner::Refused => "refused",
+        let shared = CONVERSATIONS[self.told.shared];
+        let scenario = match self.behaviour {
+            ConversationBehaviour::Said => "said",
+            ConversationBehaviour::Inside => "inside",
+            ConversationBehaviour::Outside | ConversationBehaviour::Cancelled => "outside",
+            ConversationBehaviour::Refused => "refused",
         };
         let length = usize::try_from(self.rng.within(0..120)).expect("a small number");
         json!({
             "name": self.told.name,
-            "input": format!("{scene} {} {}", self.told.name, "x".repeat(length)),
+            "input": format!("{scenario} {} {}", self.told.name, "x".repeat(length)),
             "target": {"type": "agent", "name": "talker"},
-            "memory": {"name": room.memory},
-            "conversationId": room.id,
-            "conversationPolicy": if room.alone { "reject" } else { "allow" },
+            "memory": {"name": shared.memory},
+            "conversationId": shared.id,
+            "conversationPolicy": if shared.alone { "reject" } else { "allow" },
             "toolSource": "hybrid",
             "externalTools": [{
                 "name": "lookup",
@@ -209,9 +215,9 @@ impl Talker<'_> {
     async fn create(&mut self, body: &Value) -> Answer {
         let path = if self.rng.chance(70) { "?wait=20s" } else { "" };
         loop {
-            let answer = self.client.insist(Method::POST, path, Some(body)).await.answer;
+            let answer = self.client.retry_until_answered(Method::POST, path, Some(body)).await.answer;
             if answer.code() == "conversation_busy" {
-                self.client.bide(&answer).await;
+                self.client.back_off(&answer).await;
                 continue;
             }
             if !(200..=202).contains(&answer.status) {
@@ -231,7 +237,7 @@ impl Talker<'_> {
 
     async fn cancel(&mut self) -> Answer {
         let path = format!("/{}/cancel", self.told.name);
-        self.client.insist(Method::PATCH, &path, Some(&json!({}))).await;
+        self.client.retry_until_answered(Method::PATCH, &path, Some(&json!({}))).await;
         self.look().await
     }
 

@@ -11,8 +11,8 @@ use crate::{
     program::{bosun, program, run, stderr},
     resources::api,
     support::{
-        scenes::{self, Scene},
-        server::{Death, Server, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, Server, World},
         soon, until,
     },
 };
@@ -86,7 +86,7 @@ fn is_by_itself(action: &str) -> bool {
 }
 
 fn outside(name: &str) -> Option<Value> {
-    Some(scenes::query(name, Scene::Quick))
+    Some(scenarios::query(name, Scenario::Quick))
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     log.check("post /v1/models/{name}/query", &["scripted"], prompt, &model).await;
 
     for id in ["one", "two", "three", "four"] {
-        let mut query = scenes::query(&format!("said-{id}"), Scene::Text);
+        let mut query = scenarios::query(&format!("said-{id}"), Scenario::Text);
         query["conversationId"] = id.into();
         log.check("post /v1/queries?wait=20s", &[], Some(query), &model).await;
     }
@@ -262,7 +262,7 @@ async fn a_backup_is_recorded_whether_or_not_a_server_runs() {
     backup("beside").await;
     until("the server records the act", is_taken).await;
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     backup("alone").await;
     assert!(!is_taken());
     let server = world.start().await;

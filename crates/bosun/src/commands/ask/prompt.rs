@@ -17,7 +17,7 @@ const BOLD: Style = Style::new().bold();
 /// Reads lines of standard input in a thread of its own, since a read of a terminal cannot be cancelled; one line for each
 /// question, since what follows may be the next line of a conversation.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct Person {
+pub(in crate::commands) struct TerminalPrompt {
     lines: OnceCell<Mutex<Lines>>,
 }
 
@@ -50,7 +50,7 @@ impl Lines {
     }
 }
 
-impl Person {
+impl TerminalPrompt {
     /// One question at a time.
     async fn lines(&self) -> tokio::sync::MutexGuard<'_, Lines> {
         self.lines.get_or_init(async || Mutex::new(Lines::open())).await.lock().await
@@ -87,7 +87,7 @@ impl Person {
     }
 }
 
-impl Decider for Person {
+impl Decider for TerminalPrompt {
     fn decide<'a>(&'a self, approval: &'a OpenCall) -> BoxFuture<'a, io::Result<Option<Decision>>> {
         self.ask(&approval.name, &approval.arguments).boxed()
     }
