@@ -17,7 +17,7 @@ use crate::{
 pub const RESULT_SHOWN: usize = crate::ceiling::RESULT_SHOWN_BYTES;
 
 /// How a model request renders results that are too long for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultRenderer {
     /// The model's name of the tool that reads large results page by page, if it has it.
     pub pager: Option<Arc<str>>,
@@ -26,6 +26,9 @@ pub struct ResultRenderer {
     pub excerpts: BTreeMap<ContentHash, String>,
     /// The content blocks of blobs. Those that are missing are only mentioned.
     pub blocks: BTreeMap<ContentHash, RenderedBlocks>,
+    /// The results of calls that no runner of this server ran, as the agent's filters made them; the journal has them as
+    /// they were delivered.
+    pub filtered: BTreeMap<CallId, Outcome>,
 }
 
 /// Content blocks as a model gets them.
@@ -71,6 +74,12 @@ fn shown_images(blocks: &Blocks) -> Images {
 }
 
 impl ResultRenderer {
+    /// What the model gets as the outcome of `call`.
+    #[must_use]
+    pub fn outcome<'a>(&'a self, call: CallId, recorded: &'a Outcome) -> &'a Outcome {
+        self.filtered.get(&call).unwrap_or(recorded)
+    }
+
     /// The text that the model reads as the result of `call`.
     #[must_use]
     pub fn render(&self, call: CallId, outcome: &Outcome) -> String {

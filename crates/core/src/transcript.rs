@@ -398,7 +398,8 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
         messages.extend(turn.rejected.clone().map(Message::User));
         for call in &turn.calls {
             let Some(recorded) = &call.result else { continue };
-            let mut content = renderer.render(call.asked.call, &recorded.outcome);
+            let outcome = renderer.outcome(call.asked.call, &recorded.outcome);
+            let mut content = renderer.render(call.asked.call, outcome);
             content.extend(edited_note(call));
             if call.loop_noticed {
                 content.push_str(
@@ -410,8 +411,8 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
                 provider_id: call.asked.provider_id.clone(),
                 alias: call.asked.alias.clone(),
                 content,
-                images: renderer.images(&recorded.outcome),
-                is_error: !recorded.outcome.is_success(),
+                images: renderer.images(outcome),
+                is_error: !outcome.is_success(),
             });
         }
     }

@@ -29,6 +29,7 @@ pub mod testing;
 mod tests;
 pub mod tool_server;
 mod turns;
+pub mod user_connections;
 
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};

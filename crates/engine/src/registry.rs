@@ -25,10 +25,12 @@ use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
-    engine::{conversations::DEFAULT_MEMORY, tree},
+    engine::conversations::DEFAULT_MEMORY,
     reload::ResourceDiff,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
+    runner::ResultFilter,
     tool_server::{ServerStatus, ToolServers, is_tool_of},
+    user_connections::UserConnections,
 };
 
 /// An agent as its manifest describes it.
@@ -196,7 +198,9 @@ pub struct Registry {
     generation: u64,
     namespaces: BTreeMap<Namespace, Arc<Configured>>,
     runners: HashMap<BindingKind, Arc<dyn Runner>>,
+    result_filter: Option<Arc<dyn ResultFilter>>,
     tool_servers: Option<Arc<dyn ToolServers>>,
+    pub(crate) user_connections: Option<Arc<dyn UserConnections>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
 }
@@ -355,6 +359,16 @@ impl Registry {
         self.runners.insert(kind, runner);
     }
 
+    /// Sets what applies filters to the results of outside calls.
+    pub fn set_result_filter(&mut self, filter: Arc<dyn ResultFilter>) {
+        self.result_filter = Some(filter);
+    }
+
+    /// What applies filters to the results of outside calls.
+    pub(crate) fn result_filter(&self) -> Option<&Arc<dyn ResultFilter>> {
+        self.result_filter.as_ref()
+    }
+
     /// Sets what connects to the servers that announce tools.
     pub fn set_tool_servers(&mut self, servers: Arc<dyn ToolServers>) {
         self.tool_servers = Some(servers);
@@ -508,7 +522,7 @@ impl Registry {
         })
     }
 
-    /// Warnings about tools that have no runner, and about filters that no runner applies.
+    /// Warnings about tools that have no runner.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
         let idle = tools.iter().filter(move |tool| !tool.is_external() && !self.runs(tool.binding.kind()));
         let warning = |tool: &Tool| {
@@ -517,13 +531,7 @@ impl Registry {
                 "tool `{name}` is of type `{kind}`, which this version does not run: a call of it fails with `no_runner`"
             )
         };
-        let is_filtered = |tool: &Tool| !tool.is_external() && tree::asked(&tool.binding).is_none();
-        let unfiltered = tools.iter().filter(move |tool| !is_filtered(tool) && !tool.functions.is_empty());
-        let of_unfiltered = |tool: &Tool| {
-            let run_by = if tool.is_external() { "its client" } else { "an agent or a team" };
-            format!("tool `{}` is run by {run_by}: the agent's `functions` are not applied to its results", tool.name)
-        };
-        idle.map(warning).chain(unfiltered.map(of_unfiltered))
+        idle.map(warning)
     }
 
     /// Whether this server runs tools of this kind: with a runner, or as queries of their own.

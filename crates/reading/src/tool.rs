@@ -2,19 +2,24 @@
 //!
 //! The one reader of it: the server reads its manifests and what clients store with it, and the
 //! converters read ARK's files with it, so that both have the same rules. All of ARK's types are read,
-//! and `external`, which is ours: a tool of the catalogue that clients run. Whether a builtin tool
-//! exists, and whether a schema is valid, is left to the caller.
+//! and two of ours: `external`, a tool of the catalogue that clients run, and `nango`, an integration.
+//! Whether a builtin tool exists, and whether a schema is valid, is left to the caller.
 
 use std::time::Duration;
 
 use bosun_core::{
     Binding,
     query::ExpiryPolicy,
-    tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, ToolApproval},
+    tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, Nango, ToolApproval},
 };
 use serde_json::{Value, json};
 
 use crate::{Fields, Shape, Text, Tree, approval, named_values, spec};
+
+/// Annotations of a resource for fields of a tool that ARK's specification lacks.
+pub const CATEGORY: &str = "category";
+pub const VERSION: &str = "version";
+pub const LC_NAME: &str = "lc_name";
 
 const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
 /// The longest script that ARK accepts.
@@ -70,8 +75,9 @@ pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>
         BindingKind::Builtin => named(&spec, "builtin", |name| Binding::Builtin { name }),
         BindingKind::Inline => inline(&spec),
         BindingKind::External => Some(external(&spec)),
+        BindingKind::Nango => nango(&spec),
         // No manifest has them.
-        BindingKind::Nango | BindingKind::A2a => None,
+        BindingKind::A2a => None,
     };
     let description = spec.text("description").map(|text| text.value.to_owned());
     let (annotations, title) = annotations(&spec);
@@ -210,6 +216,41 @@ fn inline<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
         fields.fault_of("source", "bad_value", message, "");
     }
     Some(Binding::Inline { language: language?.value.to_owned(), source: source?.value.to_owned() }.into())
+}
+
+/// What a tool-config says about a provider, in the spelling that answers have.
+fn nango<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
+    let hint = "write `nango: {source: action, provider: …, action: …}`";
+    let fields = spec.required_fields("nango", hint)?.with_table(spec::NANGO);
+    let provider = fields.required_text("provider", "the key of an integration at Nango: its `providerConfigKey`");
+    let sources = "sources are `cache`, which reads synced records, and `action`";
+    let source = fields.required_text("source", sources);
+    let timeout = fields.positive_duration("timeout");
+    let entity_aliases = || {
+        let aliases = fields.texts("entityAliases").into_iter();
+        aliases.map(|(alias, entity)| (alias.to_owned(), entity.value.to_owned())).collect()
+    };
+    let provider = provider.map(|provider| provider.value.to_owned());
+    let nango = match source?.value {
+        "cache" => {
+            let model = fields.required_text("model", "the model that a sync stores, for instance `GmailThread`");
+            fields.unserved(&["action"], "the tool reads from the cache; leave it out");
+            let entity_aliases = entity_aliases();
+            fields.finish();
+            Nango::Cache { provider: provider?, model: model?.value.to_owned(), entity_aliases }
+        }
+        "action" => {
+            let action = fields.required_text("action", "the name of the action at Nango, for instance `send-email`");
+            fields.unserved(&["model", "entityAliases"], "the tool runs an action; leave it out");
+            fields.finish();
+            Nango::Action { provider: provider?, action: action?.value.to_owned() }
+        }
+        other => {
+            fields.fault_of("source", "source_unknown", format!("`{other}` is neither `cache` nor `action`"), sources);
+            return None;
+        }
+    };
+    Some(Bound { timeout, ..Binding::Nango(nango).into() })
 }
 
 /// A tool that clients run need not say anything but how long a call of it waits, and what happens if that is too long.

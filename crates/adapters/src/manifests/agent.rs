@@ -203,11 +203,6 @@ pub(super) fn check_tools(
     for (tool, reference) in agent.tools.iter().zip(&draft.value.tools) {
         let name = tool.tool();
         let key = (agent.namespace.clone(), name.to_owned());
-        if tools.get(&key).is_some_and(Tool::is_external) && !tool.functions.is_empty() {
-            let message = format!("Agent `{}` filters the results of `{name}`, which clients run", agent.name);
-            let hint = "leave `functions` out: results of clients are not transformed".to_owned();
-            faults.push(fault(draft, reference.place, "unsupported_field", message, hint));
-        }
         if tools.contains_key(&key) || may_come(tool, &agent.namespace) {
             continue;
         }

@@ -36,6 +36,7 @@ use bosun_engine::{
     Agent, Registry,
     registry::{AgentTool, DescribedMemory, Team},
     resource::{Resource, ResourceOrigin},
+    runner::ResultFilter,
     tool_server::is_tool_of,
 };
 use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
@@ -392,6 +393,7 @@ impl Manifests {
         let http = HttpRunner::new(Arc::clone(secrets), Arc::clone(grants), Arc::clone(&connections.pool));
         registry.set_runner(BindingKind::Builtin, FilteringRunner::around(builtins, filters));
         registry.set_runner(BindingKind::Http, FilteringRunner::around(Arc::new(http), filters));
+        registry.set_result_filter(Arc::clone(filters) as Arc<dyn ResultFilter>);
         registry
     }
 }

@@ -98,8 +98,8 @@ impl Pool {
             return Ok(client);
         }
         let resolver = match way {
-            AddressCheck::Free => Resolver::Any,
-            AddressCheck::Checked => Resolver::Checked(Arc::clone(&self.reachable)),
+            AddressCheck::Free => Resolver::new(None),
+            AddressCheck::Checked => Resolver::new(Some(Arc::clone(&self.reachable))),
         };
         let connector = Connector::open(resolver, is_secure).map_err(OutboundError::Tls)?;
         Ok(slot.get_or_init(|| Client::new(&connector)))

@@ -280,3 +280,43 @@ async fn a_call_respects_the_pins_of_the_store_and_is_in_its_audit_log() {
     check(&ask().await, 1, "", "is quarantined");
     assert_eq!(std::fs::read_to_string(&pins).unwrap(), pinned);
 }
+
+#[tokio::test]
+async fn cached_results_are_dropped_by_hand() {
+    let api = Service::start(|received| format!("{} pets", received.target)).await;
+    let tool = format!(
+        "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {{name: pets}}
+spec:
+  type: http
+  description: Counts pets
+  cache: {{ttl: 1h, scope: namespace}}
+  inputSchema: {{type: object, properties: {{kind: {{type: string}}}}, required: [kind]}}
+  http: {{url: '{}/pets/{{kind}}'}}
+",
+        api.url
+    );
+    let workplace = Folder::new("scenes: [{when: hello, turns: [{say: hello}]}]", &tool);
+    let server = workplace.serve().await;
+    let ask = async |kind: &str| {
+        let arguments = json!({"kind": kind}).to_string();
+        let output = run(&mut call(workplace.path(), &["pets", &arguments, "--server", &server.base])).await;
+        check(&output, 0, &format!("/pets/{kind} pets\n"), "");
+        api.received().len()
+    };
+    let clear = async |more: &[&str]| {
+        let arguments = [&["tools", "cache", "clear"], more, &["--server", &server.base]].concat();
+        run(bosun().args(arguments)).await
+    };
+    assert_eq!((ask("dog").await, ask("cat").await, ask("dog").await), (1, 2, 2), "the third is cached");
+    check(&clear(&["sum"]).await, 0, "dropped 0 cached results\n", "");
+    assert_eq!(ask("dog").await, 2, "of another tool");
+    check(&clear(&["pets"]).await, 0, "dropped 2 cached results\n", "");
+    assert_eq!(ask("dog").await, 3);
+    check(&clear(&[]).await, 0, "dropped 1 cached result\n", "");
+    assert_eq!(ask("dog").await, 4);
+    let lost = run(bosun().args(["tools", "cache", "clear", "--server", "http://127.0.0.1:1"])).await;
+    assert_eq!(lost.status.code(), Some(1), "{}", stderr(&lost));
+}

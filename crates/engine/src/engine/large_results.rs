@@ -118,7 +118,12 @@ pub(crate) async fn renderer(
 }
 
 /// The first bytes of a large result; `None` if it is lost. The query can still continue with what is in its journal.
-async fn read(blobs: &dyn Blobs, query: &QueryName, large: &Large, length: usize) -> Result<Option<Bytes>, StoreError> {
+pub(crate) async fn read(
+    blobs: &dyn Blobs,
+    query: &QueryName,
+    large: &Large,
+    length: usize,
+) -> Result<Option<Bytes>, StoreError> {
     match blobs.read(large.hash, 0, length).await {
         Err(error @ StoreError::DamagedBlob(_)) => {
             tracing::error!(%query, error = %error, "a large result cannot be shown to the model");

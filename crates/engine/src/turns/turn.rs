@@ -37,6 +37,7 @@ use crate::{
     queries::live::LiveQuery,
     turns::documents,
     turns::driver::{Driver, StartedTurn},
+    turns::filtered,
     turns::result_cache::CallingQuery,
     turns::spans,
     turns::team::{self, TeamTurn},
@@ -309,7 +310,8 @@ async fn prepare(
     // A conversation and the answer of a tool are rendered from all turns.
     let all = spec.conversation.is_some() || matches!(spec.target_kind, TargetKind::Tool | TargetKind::Team);
     let turns = if all { &transcript.turns } else { transcript.unsent_turns(&sent) };
-    let renderer = large_results::renderer(&*inner.blobs, &head.name, &toolset, turns).await?;
+    let mut renderer = large_results::renderer(&*inner.blobs, &head.name, &toolset, turns).await?;
+    filtered::add(inner, &head.name, &toolset, turns, &mut renderer).await?;
     if spec.target_kind == TargetKind::Tool {
         return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &renderer), toolset)));
     }

@@ -404,9 +404,21 @@ fn functions(environment: &Environment, key: &str) -> Response {
 fn scripts(environment: &Environment) -> Response {
     let shown = environment.state.integrations.iter().map(|integration| {
         let action = |action: &NangoAction| {
-            json!({"name": action.name, "type": "action", "description": action.description, "returns": [], "enabled": !action.is_disabled})
+            let mut shown = json!({
+                "name": action.name, "type": "action", "description": action.description, "returns": [],
+                "enabled": !action.is_disabled, "input": null,
+            });
+            if let Some(schema) = &action.input_schema {
+                let model = format!("ActionInput_{}", action.name.replace('-', ""));
+                shown["json_schema"] = json!({"definitions": {&model: schema}});
+                shown["input"] = model.into();
+            }
+            shown
         };
-        let sync = |sync: &NangoSync| json!({"name": sync.name, "type": "sync", "returns": sync.models, "enabled": true});
+        let sync = |sync: &NangoSync| {
+            let schema = json!({"definitions": sync.schemas});
+            json!({"name": sync.name, "type": "sync", "returns": sync.models, "enabled": true, "json_schema": schema})
+        };
         json!({
             "providerConfigKey": integration.unique_key, "provider": integration.provider,
             "actions": integration.actions.iter().map(action).collect::<Vec<_>>(),

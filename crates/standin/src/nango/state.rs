@@ -52,6 +52,9 @@ pub struct NangoAction {
     pub delay_ms: u64,
     #[serde(default)]
     pub is_disabled: bool,
+    /// The JSON Schema of its input. Nango only shows it.
+    #[serde(default)]
+    pub input_schema: Option<Value>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -66,6 +69,9 @@ pub struct NangoFailure {
 pub struct NangoSync {
     pub name: String,
     pub models: Vec<String>,
+    /// The JSON Schemas of models. Nango only shows them.
+    #[serde(default)]
+    pub schemas: BTreeMap<String, Value>,
     #[serde(default)]
     pub status: Option<String>,
     /// Absent before the first run has ended.

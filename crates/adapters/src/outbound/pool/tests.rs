@@ -25,6 +25,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+mod rebinding;
+
 use super::*;
 use crate::outbound::cause;
 
@@ -118,7 +120,7 @@ fn trusting_client() -> Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_root_certificates(roots).with_no_client_auth();
-    Client::new(&Connector::new(Resolver::Any, HttpsConnectorBuilder::new().with_tls_config(config)))
+    Client::new(&Connector::new(Resolver::new(None), HttpsConnectorBuilder::new().with_tls_config(config)))
 }
 
 async fn send(client: &Client, to: &Uri) -> Result<Response<Body>, OutboundError> {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Question};
 
 use super::server_options::ServerOptions;
-use prompt::TerminalPrompt;
+pub(super) use prompt::TerminalPrompt;
 pub(super) use screen::{Detail, Screen, progress_line};
 pub(super) use tools::{Run, run_command};
 

@@ -17,7 +17,7 @@ const BOLD: Style = Style::new().bold();
 /// Reads lines of standard input in a thread of its own, since a read of a terminal cannot be cancelled; one line for each
 /// question, since what follows may be the next line of a conversation.
 #[derive(Debug, Default)]
-pub(super) struct TerminalPrompt {
+pub(in crate::commands) struct TerminalPrompt {
     lines: OnceCell<Mutex<Lines>>,
 }
 
@@ -56,10 +56,11 @@ impl TerminalPrompt {
         self.lines.get_or_init(async || Mutex::new(Lines::open())).await.lock().await
     }
 
-    async fn ask(&self, approval: &OpenCall) -> io::Result<Option<Decision>> {
+    /// Whether `tool` may run with these arguments; `None` if the input has ended.
+    pub(in crate::commands) async fn ask(&self, tool: &str, arguments: &Value) -> io::Result<Option<Decision>> {
         let mut lines = self.lines().await;
-        let arguments = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
-        write!(stderr(), "\n{}\n{BOLD}run {}? [y/N]{BOLD:#} ", printable(&arguments), printable(&approval.name))?;
+        let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
+        write!(stderr(), "\n{}\n{BOLD}run {}? [y/N]{BOLD:#} ", printable(&arguments), printable(tool))?;
         stderr().flush()?;
         let Some(line) = lines.next().await else {
             writeln!(stderr())?;
@@ -88,7 +89,7 @@ impl TerminalPrompt {
 
 impl Decider for TerminalPrompt {
     fn decide<'a>(&'a self, approval: &'a OpenCall) -> BoxFuture<'a, io::Result<Option<Decision>>> {
-        self.ask(approval).boxed()
+        self.ask(&approval.name, &approval.arguments).boxed()
     }
 
     fn fill_in<'a>(&'a self, request: &'a Value) -> BoxFuture<'a, io::Result<Option<Map<String, Value>>>> {

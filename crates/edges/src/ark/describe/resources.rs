@@ -3,7 +3,10 @@
 //! Six kinds have the same five operations, so they are a table with one line for each kind.
 
 use bosun_engine::resource::ResourceKind;
-use bosun_reading::{FieldTable, spec, table::object_schema};
+use bosun_reading::{
+    FieldTable, spec,
+    table::{object_schema, tool_name_schema},
+};
 use serde_json::{Value, json};
 
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
@@ -298,7 +301,19 @@ fn either_form(kind: ResourceKind, is_new: bool) -> Value {
         body["properties"][field.name] = (field.schema)();
     }
     body["properties"]["spec"] = json!({"$ref": reference});
+    if kind == ResourceKind::Tool {
+        add_tool_config(&mut body);
+    }
     if is_new { named(body) } else { body }
+}
+
+/// An entry of `tool-config.json` is a body of a tool, too, with names that models know.
+fn add_tool_config(body: &mut Value) {
+    let Some(properties) = body["properties"].as_object_mut() else { return };
+    for field in spec::TOOL_CONFIG {
+        properties.entry(field.name).or_insert_with(field.schema);
+    }
+    properties.insert("name".to_owned(), tool_name_schema());
 }
 
 /// A body that must have a name: its own, or in `metadata`.

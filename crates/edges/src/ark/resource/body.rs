@@ -1,7 +1,8 @@
 //! Bodies of all dialects as manifests.
 //!
 //! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` next to it, or is a
-//! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. What differs by kind is in one
+//! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. A tool may also be an entry of
+//! `tool-config.json` ([`tool_config`]). What differs by kind is in one
 //! table: strings in place of an object, and fields that only an answer has. Everything else goes into
 //! the manifest as it is, and the reader of manifests reports its faults.
 
@@ -12,7 +13,7 @@ use bosun_engine::resource::{Amendment, Manifest, ManifestBody, ResourceKey, Res
 use bosun_reading::{Report, spec};
 use serde_json::{Map, Value, json};
 
-use super::secrets;
+use super::{secrets, tool_config};
 use crate::http::{
     error::{ApiError, Code, clip},
     error_echo::HIDDEN,
@@ -67,13 +68,13 @@ pub(super) fn create(
 ) -> Result<BodyRead<Manifest>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
     let mut fields = report.body(body)?.with_table(spec::BODY);
-    let head = read_head(kind, namespace, &mut fields);
+    let mut head = read_head(kind, namespace, &mut fields);
     let missing = !fields.has("name");
     let name = fields.text("name").unwrap_or_default();
     if missing {
         report.fault("name", "missing", "is missing");
     }
-    let spec = read_spec(kind, fields);
+    let spec = read_spec(kind, &name, &mut head, fields);
     let warnings = report.conclude()?;
     let key = ResourceKey::new(kind, namespace.clone(), name);
     let amendment = Amendment { labels: head.labels, annotations: head.annotations, spec };
@@ -99,12 +100,12 @@ fn whole(amendment: Amendment) -> ManifestBody {
 pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Amendment>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
     let mut fields = report.body(body)?.with_table(spec::BODY);
-    let head = read_head(key.kind, &key.namespace, &mut fields);
+    let mut head = read_head(key.kind, &key.namespace, &mut fields);
     if let Some(name) = fields.text("name").filter(|name| *name != key.name) {
         let message = format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name));
         fields.reject("name", "mismatch", message);
     }
-    let spec = read_spec(key.kind, fields);
+    let spec = read_spec(key.kind, &key.name, &mut head, fields);
     let warnings = report.conclude()?;
     Ok(BodyRead { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
 }
@@ -150,8 +151,20 @@ fn texts(fields: &BodyFields<'_>, name: &str) -> Option<BTreeMap<String, String>
 }
 
 /// What is left of the body is the spec: in `spec`, next to it, or both.
-fn read_spec(kind: ResourceKind, fields: BodyFields<'_>) -> Map<String, Value> {
+fn read_spec(
+    kind: ResourceKind,
+    name: &str,
+    head: &mut ResourceMetadata,
+    fields: BodyFields<'_>,
+) -> Map<String, Value> {
     let report = fields.report();
+    if kind == ResourceKind::Tool && tool_config::is_meant(&fields) {
+        let entry = tool_config::read(fields, name);
+        if !entry.annotations.is_empty() {
+            head.annotations.get_or_insert_default().extend(entry.annotations);
+        }
+        return entry.spec;
+    }
     let inner = fields.fields("spec");
     let mut spec = inner.map(BodyFields::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {
