@@ -153,7 +153,7 @@ pub(super) struct OperationDraft<'a> {
     pub(super) obstacles: Vec<String>,
     /// Optional properties that the request has no place for.
     unsent: Vec<String>,
-    losses: Vec<Warning>,
+    pub(super) losses: Vec<Warning>,
 }
 
 /// Headers that the server sets itself, or that must not depend on the arguments of a call.
