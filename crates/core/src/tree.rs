@@ -54,7 +54,6 @@ pub struct Spent {
 }
 
 impl Spent {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::default()
     }

@@ -451,9 +451,9 @@ async fn a_tree_makes_progress_with_a_single_permit() {
     let world = World::new().with(&["--max-running", "1"]);
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    let paused = client.post("?wait=20s&view=rfc", &scenes::query("q", Scene::Tree)).await;
+    let paused = client.post("?wait=20s&view=rfc", &scenarios::query("q", Scenario::Tree)).await;
     let id = paused.body["toolCalls"][0]["id"].as_str().unwrap();
     let ended = client.post("/q/tool-result?view=rfc&wait=20s", &result(id, "x")).await;
     assert_eq!(ended.state(), "completed", "{}", ended.body);
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }

@@ -149,7 +149,7 @@ impl Reducer<'_> {
             taken if TAKEN.contains(&taken) => _ = reduced.insert(name.to_owned(), value.clone()),
             silent if SILENT.contains(&silent) => {}
             "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-                self.state_in_description(name, value, reduced, here)
+                self.state_in_description(name, value, reduced, here);
             }
             _ => self.lost.keyword(here, name, "is not supported; the model does not see it"),
         }

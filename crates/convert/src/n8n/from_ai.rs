@@ -221,7 +221,7 @@ fn visit(value: &Value, trail: &LazyPath<'_>, each: &mut impl FnMut(&str, &LazyP
             items.iter().enumerate().for_each(|(index, item)| visit(item, &LazyPath::Index(trail, index), each));
         }
         Value::Object(members) => {
-            members.iter().for_each(|(key, value)| visit(value, &LazyPath::Key(trail, key), each))
+            members.iter().for_each(|(key, value)| visit(value, &LazyPath::Key(trail, key), each));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

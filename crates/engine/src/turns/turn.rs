@@ -496,7 +496,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
             if matches!(&tool.binding, Binding::Builtin { name } if name == REQUEST_MISSING_PARAMETERS) {
                 match ParameterRequest::read(toolset, &arguments) {
                     Ok(request) => {
-                        (arguments, way) = (request.describe(), CallDisposition::Parameters { timeout: NO_TIMEOUT })
+                        (arguments, way) = (request.describe(), CallDisposition::Parameters { timeout: NO_TIMEOUT });
                     }
                     Err(message) => return refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, message),
                 }

@@ -44,7 +44,7 @@ pub(in crate::ark) async fn list_tools(
                 }
             }
             Err(reason) => {
-                warnings.push(format!("whether the end user has connected integrations is not known: {reason}"))
+                warnings.push(format!("whether the end user has connected integrations is not known: {reason}"));
             }
         }
     }
