@@ -145,7 +145,7 @@ impl TargetKind {
 
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Agent, Self::Model, Self::Tool].into_iter().find(|kind| kind.as_str() == text)
+        [Self::Agent, Self::Model, Self::Tool, Self::Team].into_iter().find(|kind| kind.as_str() == text)
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

@@ -51,7 +51,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
                 match soon("a start on a full disk", world.spawn(None).ready()).await {
                     Started::Ready(mut started) => assert_eq!(started.kill().await, ProcessExit::Killed),
                     Started::Exited(ProcessExit::Exited(1)) if tail(&world.log()).contains("full") => {
-                        refused_starts += 1
+                        refused_starts += 1;
                     }
                     Started::Exited(exit) => {
                         proof.violation(format!("a start on a full disk: {exit:?}: {}", tail(&world.log())));

@@ -181,7 +181,7 @@ impl Client {
         loop {
             match self.ask(&method, path, body).await {
                 Ok(answer) if answer.is_unavailable() || answer.code() == "query_changed" => {
-                    self.back_off(&answer).await
+                    self.back_off(&answer).await;
                 }
                 Ok(answer) => return RetriedAnswer { answer, repeated },
                 Err(lost) => self.wait_for_next_process(lost).await,

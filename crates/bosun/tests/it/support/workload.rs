@@ -235,7 +235,7 @@ impl<'a> QueryClient<'a> {
             match query.state() {
                 "queued" | "running" => query = self.look().await,
                 "awaiting_approval" if self.behaviour == ClientBehaviour::Late => {
-                    query = self.let_approval_pass(&query).await
+                    query = self.let_approval_pass(&query).await;
                 }
                 "awaiting_approval" => query = self.decide(&query).await,
                 "waiting" if self.behaviour == ClientBehaviour::Late => query = self.let_it_pass(&query).await,
