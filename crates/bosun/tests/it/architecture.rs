@@ -154,8 +154,6 @@ const METAPHORS: &[&str] = &[
     "dice",
     "doorkeeper",
     "dying",
-    "judge",
-    "judged",
     "knobs",
     "manner",
     "nowhere",

@@ -198,8 +198,8 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let held = json!({"toolName": "lookup", "toolResult": "42", "continueExecution": false});
     let holds = ["call.delivered", "query.held"];
     log.check("post /v1/queries/{name}/tool-result", &["c"], Some(held), &holds).await;
-    let goes_on = ["query.continued", "query.completed"];
-    log.check("post /v1/queries/{name}/continue", &["c"], None, &goes_on).await;
+    let continued = ["query.continued", "query.completed"];
+    log.check("post /v1/queries/{name}/continue", &["c"], None, &continued).await;
     for (name, operation, body) in [
         ("d", "patch /v1/queries/{name}/cancel", None),
         ("e", "post /v1/queries/{name}/cancel", Some(json!({"reason": "enough"}))),

@@ -100,7 +100,7 @@ async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &Valu
 }
 
 #[tokio::test]
-async fn a_callers_trace_goes_on_after_a_restart_to_the_model_and_to_the_clients_tool() {
+async fn a_callers_trace_continues_after_a_restart_to_the_model_and_to_the_clients_tool() {
     let traced = TracedServer::open().await;
     let (paused, _) = traced.run_query(&[("traceparent", CALLER), ("tracestate", STATE)]).await;
     let call = &paused["toolCalls"][0];

@@ -194,7 +194,7 @@ impl PlaceholderReader<'_> {
         let mut parts = Vec::new();
         let read = self.draft.parts(what, value);
         if read.is_empty() {
-            // Only n8n evaluates an expression; the placeholders around it are parameters all the same.
+            // Only n8n evaluates an expression; the placeholders around it are still parameters.
             for text in template::around_expressions(value) {
                 self.placeholders(text, &mut parts);
             }

@@ -342,7 +342,7 @@ async fn a_call_that_expires_while_its_result_comes_is_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_client_is_not_waited_for_for_ever() {
+async fn a_slow_client_is_not_waited_for_forever() {
     let (world, path) = paused().await;
     let silent = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
     assert_eq!(put(&world, &path, TEXT, silent).await.refusal(), (408, "request_timeout"));

@@ -75,7 +75,7 @@ async fn small_blocks_are_kept_in_the_journal_and_shown_with_their_images() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_blocks_are_kept_as_a_blob_and_shown_all_the_same() {
+async fn large_blocks_are_kept_as_a_blob_and_shown_anyway() {
     let blocks = Blocks::new(vec![text("a map"), image(INLINE_BYTES)], None);
     for target in ["agent", "pager"] {
         let world = calling(1, &blocks).await;

@@ -225,14 +225,14 @@ async fn check_failed_commit(fault: &str, repair: &str) {
 }
 
 #[tokio::test]
-async fn a_failed_batch_is_reported_to_all_waiters_and_the_store_goes_on() {
+async fn a_failed_batch_is_reported_to_all_waiters_and_the_store_continues() {
     // The transaction is rolled back in the middle, as it is when the disk fails.
     let fault = "CREATE TRIGGER fail BEFORE INSERT ON journal BEGIN SELECT RAISE(ROLLBACK, 'failed'); END";
     check_failed_commit(fault, "DROP TRIGGER fail").await;
 }
 
 #[tokio::test]
-async fn a_failed_commit_is_reported_to_all_waiters_and_the_store_goes_on() {
+async fn a_failed_commit_is_reported_to_all_waiters_and_the_store_continues() {
     // Everything is written, and then COMMIT itself fails.
     let fault = "CREATE TABLE parent (id INTEGER PRIMARY KEY);
                  CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
