@@ -39,6 +39,9 @@ pub(super) fn read(
         },
         None => json!({}),
     };
+    if body.get("required") != Some(&Value::Bool(true)) && written.is_some_and(|schema| has_no_fields(api, schema)) {
+        return;
+    }
     if content.len() > 1 {
         let message = format!("of {} kinds of body, `{}` is used", content.len(), clip(media));
         report.warn(&path.key("content"), "body_chosen", message);
@@ -194,6 +197,14 @@ fn slot_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("the name of the field `{}` cannot be that of a slot", clip(name)))
+}
+
+/// Whether a schema is that of an object without members: some descriptions give one to every operation.
+fn has_no_fields(api: &OpenApiDocument<'_>, schema: &Value) -> bool {
+    let Some(schema) = object(api, schema).and_then(Value::as_object) else { return false };
+    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    schema.get("properties").is_some_and(is_empty)
+        && schema.keys().all(|key| matches!(key.as_str(), "type" | "properties" | "title" | "description"))
 }
 
 /// The schema behind its references.

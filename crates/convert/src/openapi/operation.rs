@@ -72,6 +72,9 @@ pub(super) fn read(
         if let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut) {
             properties.retain(|name, _| !draft.unsent.contains(name));
         }
+        if let Some(Value::Array(required)) = parameters.get_mut("required") {
+            required.retain(|name| !draft.unsent.iter().any(|unsent| name == unsent.as_str()));
+        }
         request.takes = Some(Box::new(RequestTool { description: description.clone(), parameters }));
     }
 
@@ -326,11 +329,17 @@ impl<'a> OperationDraft<'a> {
                 let is_taken = |header: &NamedValue| {
                     security.headers.iter().any(|own| own.name.eq_ignore_ascii_case(&header.name))
                 };
+                self.unsent.extend(headers.iter().filter(|header| is_taken(header)).map(|header| header.name.clone()));
                 headers.retain(|header| !is_taken(header));
                 headers.splice(0..0, security.headers);
                 for (name, parameter) in security.query {
-                    let name = percent_encode(&name);
+                    let plain = name;
+                    let name = percent_encode(&plain);
+                    let count = self.query.len();
                     self.query.retain(|pair| !pair.starts_with(&format!("{name}=")));
+                    if self.query.len() < count {
+                        self.unsent.push(plain);
+                    }
                     self.query.push(format!("{name}={{{{.{}}}}}", parameter.name));
                     body_parameters.push(parameter);
                 }
