@@ -92,7 +92,8 @@ fn copy_with_log(killed: &World, other: &World, log: &[u8]) {
     fs::write(other.data().join(LOG), log).expect("a log");
 }
 
-/// Every query that was there continues from where it was, and no other query is there.
+/// Every query that was there continues from where it was, and no other query is there than the children that these
+/// have asked since.
 fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) {
     let mut found: BTreeMap<_, _> = found.iter().map(|journal| (journal.head.uid, journal)).collect();
     for journal in wanted {
@@ -105,7 +106,12 @@ fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) 
             Some(_) => {}
         }
     }
-    violations.extend(found.values().map(|journal| format!("{} comes from nowhere", journal.head.name)));
+    let is_asked_since = |journal: &Journal| {
+        let root = journal.head.lineage.as_ref().map(|lineage| lineage.root);
+        root.is_some_and(|root| wanted.iter().any(|known| known.head.uid == root))
+    };
+    let strangers = found.values().filter(|journal| !is_asked_since(journal));
+    violations.extend(strangers.map(|journal| format!("{} comes from nowhere", journal.head.name)));
 }
 
 /// A write-ahead log, as section 4 of SQLite's file format defines it.
