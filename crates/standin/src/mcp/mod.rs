@@ -137,7 +137,7 @@ impl McpProcess {
             None => self.asked.take().map_or_else(Vec::new, |call| {
                 let refused = message.pointer("/error/message").and_then(Value::as_str).map(str::to_owned);
                 let answer = refused.unwrap_or_else(|| message["result"].to_string());
-                vec![text_result(&call, &format!("I was answer: {answer}"))]
+                vec![text_result(&call, &format!("I was told: {answer}"))]
             }),
             Some("server/discover") => self.discover(id),
             Some("initialize") => self.initialize(id, message),
