@@ -245,7 +245,7 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
     let directory = TestDirectory::new();
     let held = Held::new(&directory);
     let limit = Arc::clone(&held.opened.connector.page_limit);
-    limit.store(40, Ordering::SeqCst);
+    limit.store(60, Ordering::SeqCst);
     let store = held.release();
     let spec = bosun_core::Spec { input: "x".repeat(8 << 10), ..bosun_engine::testing::query_writer::spec() };
     let mut kept = Vec::new();
