@@ -58,6 +58,9 @@ fn points() -> Vec<&'static str> {
     const ELSEWHERE: &[&str] = &[
         "call.start",
         "call.pending",
+        "call.delegated",
+        "child.",
+        "settle.",
         "decide.",
         "expire.",
         "delete.",
@@ -143,7 +146,7 @@ spec: {{provider: openai, model: {{value: some}}, config: {{openai: {{baseUrl: {
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Agent
 metadata: {{name: talker}}
-spec: {{prompt: ConversationWorkload., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
+spec: {{prompt: Talk., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Memory

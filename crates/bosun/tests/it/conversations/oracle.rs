@@ -109,7 +109,7 @@ impl Oracle<'_> {
                 [shared.memory, shared.id],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
-            .expect("a conversation in every shared");
+            .expect("a row of every shared conversation");
         let mut rows = store
             .prepare(
                 "SELECT id, name, first, messages, tokens, body FROM exchanges WHERE conversation = ?1 ORDER BY id",
@@ -227,7 +227,7 @@ impl Oracle<'_> {
         let said = own(journal);
         let answer = said.last().and_then(|message| message["content"].as_str());
         match &record.ended {
-            None => self.fault(name, "its client was never record how it ended"),
+            None => self.fault(name, "its client was never told how it ended"),
             Some((state, _)) if state != record.meant => {
                 self.fault(name, format!("was to be {} and is {state}: {:?}", record.meant, journal.entries.last()));
             }
@@ -262,8 +262,8 @@ impl Oracle<'_> {
         let asked = messages.iter().rposition(|message| message["role"] == "user").expect("a user message");
         let input = messages[asked]["content"].as_str().unwrap_or_default();
         let name = input.split(' ').nth(1).unwrap_or_default().to_owned();
-        if messages[0] != json!({"role": "system", "content": "ConversationWorkload."}) {
-            self.fault(&name, format!("its model was record {}", messages[0]));
+        if messages[0] != json!({"role": "system", "content": "Talk."}) {
+            self.fault(&name, format!("its model was sent {}", messages[0]));
         }
         let (history, own_part) = (text(&messages[1..asked]), &messages[asked..]);
         let Some(journal) = self.journals.get(name.as_str()).copied() else {

@@ -198,7 +198,7 @@ impl ConversationClient<'_> {
         json!({
             "name": self.record.name,
             "input": format!("{scenario} {} {}", self.record.name, "x".repeat(length)),
-            "target": {"type": "agent", "name": "asking"},
+            "target": {"type": "agent", "name": "talker"},
             "memory": {"name": shared.memory},
             "conversationId": shared.id,
             "conversationPolicy": if shared.alone { "reject" } else { "allow" },
