@@ -43,6 +43,8 @@ pub const POINTS: &[&str] = &[
     "store.removed",
     "store.resource",
     "store.resource_kept",
+    "store.webhook",
+    "store.webhook_kept",
     "store.tend",
     "store.tended",
     "open.commit",

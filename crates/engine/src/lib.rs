@@ -28,6 +28,7 @@ pub mod testing;
 mod tests;
 pub mod tool_server;
 mod turns;
+pub mod webhook;
 
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};

@@ -26,10 +26,12 @@ use crate::{
 pub mod conversations;
 mod records;
 mod rejections;
+mod webhooks;
 
 pub use conversations::Conversations;
 pub use records::{FoundRecords, Numbered, RecordSearch, Records};
 pub use rejections::{Rejection, Rejections};
+pub use webhooks::{Webhook, WebhookChange, WebhookKey, WebhookProgress, Webhooks};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -326,7 +328,7 @@ pub enum StoreError {
 
 /// Stores journals. `testing::store_contract` is the specification.
 #[async_trait]
-pub trait Store: Records + Conversations + 'static {
+pub trait Store: Records + Conversations + Webhooks + 'static {
     /// Orders `append` behind all earlier ones and returns at once; nothing is promised until [`Store::durable`]
     /// resolves. Commits follow within a few milliseconds even without a waiter.
     ///

@@ -7,7 +7,7 @@
 //! - [`results`]: results of tool calls, delivered, uploaded and downloaded;
 //! - [`resource`]: agents, models, tools and the other kinds that clients may store;
 //! - [`answering`]: queries, streams, audit records and usage as ARK writes them;
-//! - [`describe`]: the OpenAPI document, [`docs`]: the page that shows it, and [`root`]: what is at `/`;
+//! - [`describe`]: the OpenAPI document;
 //! - [`wire`]: types that several answers share;
 //! - [`refusal`]: errors in ARK's shape;
 //! - [`not_served`]: routes of ARK that this server does not have, and what to use instead.
@@ -18,7 +18,6 @@
 
 pub(crate) mod answering;
 mod describe;
-mod docs;
 mod handlers;
 mod not_served;
 mod params;
@@ -26,7 +25,6 @@ mod reading;
 pub(crate) mod refusal;
 mod resource;
 mod results;
-mod root;
 pub(crate) mod routes;
 mod wire;
 

@@ -18,7 +18,7 @@ use bosun_core::{
 use bosun_engine::{
     fault,
     resource::ResourceChange,
-    store::{IdempotentRequest, Position, Rejection, Removal, RequestKey, has_work},
+    store::{IdempotentRequest, Position, Rejection, Removal, RequestKey, WebhookChange, has_work},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Statement, params};
 
@@ -168,6 +168,13 @@ impl CommitTarget for DatabaseFile {
         open.change_resource(self.epoch, change)?;
         self.open = Some(open);
         Ok(())
+    }
+
+    fn change_webhook(&mut self, change: &WebhookChange) -> Result<bool, Rejection> {
+        let mut open = self.take_open()?;
+        let changed = open.change_webhook(self.epoch, change)?;
+        self.open = Some(open);
+        Ok(changed)
     }
 
     fn maintain(&mut self, task: &Maintenance) -> Result<bool, Rejection> {

@@ -54,6 +54,7 @@ fn above(above: Above) -> String {
         Above::Cut => "the rest is cut, with a mark that says so".to_owned(),
         Above::NextPage => "the rest is on the next page".to_owned(),
         Above::OldestLeftOut => "the oldest are not listed".to_owned(),
+        Above::Deleted => "it is deleted".to_owned(),
         Above::Referenced => "a reference replaces it".to_owned(),
         Above::Evicted => "the least recently used are evicted".to_owned(),
     }
