@@ -21,10 +21,8 @@ use super::{
 use crate::{
     AppState,
     auth::gate::{Caller, RequestNamespace},
-    http::{answer::Json, error::clip, extract, sse, trace::Trace},
+    http::{answer::Json, error::clip, extract, trace::Trace},
 };
-
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// An operation of the protocol, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +89,7 @@ pub(super) async fn rpc(
         Ok(call) => call,
         Err((id, error)) => return error.into_rpc_response(&id),
     };
-    let (id, name) = (call.id.clone().unwrap_or_default(), call.method.clone());
+    let id = call.id.clone().unwrap_or_default();
     let answered = async {
         let (generation, method) = resolve(&call.method, &headers, &uri)?;
         // Clients of 0.3 leave it out; their answer has `null`.
@@ -103,27 +101,10 @@ pub(super) async fn rpc(
         let asked = AgentRequest { app: app.clone(), caller, namespace, agent, generation, trace };
         answer(asked, method, call, &headers).await
     };
-    let in_stream = reads_errors_in_stream(&name, &headers);
-    let mut response = answered
-        .await
-        .unwrap_or_else(|error| if in_stream { into_error_event(error, &id) } else { error.into_rpc_response(&id) });
+    let mut response = answered.await.unwrap_or_else(|error| error.into_rpc_response(&id));
     if negotiate::activates_client_tools(&headers) {
         response.headers_mut().insert(EXTENSIONS, negotiate::activated());
     }
-    response
-}
-
-/// Whether the client reads nothing but a stream. In 0.3 an error is then the only event; in 1.0 it is a plain answer.
-fn reads_errors_in_stream(method: &str, headers: &HeaderMap) -> bool {
-    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    matches!(method, "message/stream" | "tasks/resubscribe") && accepted.any(|value| value.contains(EVENT_STREAM))
-}
-
-fn into_error_event(error: A2aError, id: &Value) -> Response {
-    let event = sse::write_data(None, &json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }));
-    let mut response = error.into_rpc_response(id);
-    *response.body_mut() = event.into();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     response
 }
 
