@@ -50,6 +50,9 @@ seed n8n_export $fixtures/convert/n8n/*.in.json
 words $fixtures/convert/n8n/*.in.json >"$data/n8n_export/words"
 seed openapi $fixtures/convert/openapi/*.in.*
 words $fixtures/convert/openapi/*.in.* >"$data/openapi/words"
+seed tool_lists $fixtures/convert/mcp/*.in.* $fixtures/convert/openai*/*.in.* $fixtures/convert/anthropic/*.in.* $fixtures/convert/gemini/*.in.* \
+    $fixtures/convert/langchain/*.in.* $fixtures/convert/ark/*.in.* $fixtures/convert/external-tools/*.in.*
+words $fixtures/convert/mcp/*.in.* $fixtures/convert/openai*/*.in.* $fixtures/convert/gemini/*.in.* >"$data/tool_lists/words"
 seed any_format $fixtures/convert/*/*.in.* $fixtures/zod/tools/*.ts
 words $fixtures/convert/*/*.in.* >"$data/any_format/words"
 

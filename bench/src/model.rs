@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use bosun_standin::Plays;
+use bosun_standin::StandInAnswers;
 use serde_json::json;
 
 use crate::{
@@ -18,11 +18,11 @@ use crate::{
 const GOAL_PER_SECOND: f64 = 1_500.0;
 const GOAL_CPU_MICROS: f64 = 600.0;
 
-/// The process that plays the model: OpenAI's chat completions, streamed, without a pause.
+/// The process that answers the model: OpenAI's chat completions, streamed, without a pause.
 pub(crate) async fn serve(script: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(script)?;
-    let plays = Plays::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
-    listen::until_stdin_ends(bosun_standin::router(plays)).await
+    let answers = StandInAnswers::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    listen::until_stdin_ends(bosun_standin::router(answers)).await
 }
 
 pub(crate) async fn measure(world: &World, options: &Options, report: &mut Report) -> anyhow::Result<()> {

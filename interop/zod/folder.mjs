@@ -17,6 +17,8 @@ import { zodToJsonSchema } from 'zod-to-json-schema';
 import * as zod4 from 'zod4';
 
 console.warn = () => {};
+// What a file begins and does not wait for may fail later; the tools that it made are compared all the same.
+process.on('unhandledRejection', () => {});
 const [program, folder, bare = '3'] = process.argv.slice(2);
 
 /** Something that can be called, made and asked for members, without end. */

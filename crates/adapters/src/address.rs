@@ -150,23 +150,23 @@ pub enum Exception {
 /// Why an exception is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write a host, HOST:PORT or a network such as 10.0.0.0/8")]
-pub struct NoException;
+pub struct InvalidException;
 
 impl FromStr for Exception {
-    type Err = NoException;
+    type Err = InvalidException;
 
-    fn from_str(text: &str) -> Result<Self, NoException> {
+    fn from_str(text: &str) -> Result<Self, InvalidException> {
         if text.contains('/') {
-            return Network::parse(text).map(Self::Network).ok_or(NoException);
+            return Network::parse(text).map(Self::Network).ok_or(InvalidException);
         }
         let host = HostAndPort::parse(text).filter(|entry| !entry.host.contains('*'));
-        host.map(Self::Host).ok_or(NoException)
+        host.map(Self::Host).ok_or(InvalidException)
     }
 }
 
 /// Whether the address of a client's request is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AddressWay {
+pub enum AddressCheck {
     /// Any address that its name resolves to.
     Free,
     /// Only public addresses, and networks that were excepted.
@@ -206,17 +206,17 @@ impl Reachable {
     ///
     /// # Errors
     /// If it is private.
-    pub fn way_to(&self, url: &Url) -> Result<AddressWay, NotPublic> {
+    pub fn check_of(&self, url: &Url) -> Result<AddressCheck, NotPublic> {
         let (host, port) = (host(url), url.port_or_known_default());
         let is_excepted = |known: &HostAndPort| known.host == host && (known.port.is_none() || known.port == port);
         if self.hosts.iter().any(is_excepted) {
-            return Ok(AddressWay::Free);
+            return Ok(AddressCheck::Free);
         }
         let is_refused = match literal(url) {
             Some(address) => !self.includes(address),
             None => is_loopback(url) && !self.includes(Ipv4Addr::LOCALHOST.into()),
         };
-        if is_refused { Err(NotPublic) } else { Ok(AddressWay::Checked) }
+        if is_refused { Err(NotPublic) } else { Ok(AddressCheck::Checked) }
     }
 
     /// Whether an address that a name resolves to may be called.

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod blob;
+pub mod file_ownership;
 #[cfg(test)]
 mod golden;
 pub mod jq;
@@ -12,7 +13,6 @@ pub mod manifests;
 pub mod mcp;
 pub mod model;
 pub mod outbound;
-pub mod ownership;
 pub mod runner;
 pub mod secret;
 pub mod store;

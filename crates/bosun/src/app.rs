@@ -30,7 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::Doorkeeper,
+    access::AccessWatcher,
     config::Config,
     mcp::McpServers,
     reload::{Reloader, Sources},
@@ -40,14 +40,14 @@ use crate::{
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
 /// How often the server checks the spool of audit records from other commands.
-const ACTS_LOOKED_AT: Duration = Duration::from_secs(2);
+const SPOOL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A server that does not accept requests yet.
 #[derive(Debug)]
 pub(crate) struct App {
     engine: Engine,
     reloader: Reloader,
-    doorkeeper: Option<Doorkeeper>,
+    access_watcher: Option<AccessWatcher>,
     data: PathBuf,
     hosts: Vec<String>,
     max_connections: usize,
@@ -61,8 +61,8 @@ pub(crate) struct App {
 impl App {
     /// `exports_spans` is true if there is a collector for them.
     pub(crate) async fn open(config: &Config, exports_spans: bool) -> anyhow::Result<Self> {
-        let doorkeeper = match &config.auth {
-            Some(path) => Some(Doorkeeper::open(path).await.context("the keys cannot be used")?),
+        let access_watcher = match &config.auth {
+            Some(path) => Some(AccessWatcher::open(path).await.context("the keys cannot be used")?),
             None => None,
         };
         let clock = Arc::new(SystemClock);
@@ -100,18 +100,18 @@ impl App {
         let a2a_errors = config.a2a_errors.unwrap_or_default();
         let data = config.data.clone();
         let webhooks = Arc::new(webhooks);
-        Ok(Self { engine, reloader, doorkeeper, data, hosts, max_connections, a2a_errors, agents, mcp, webhooks })
+        Ok(Self { engine, reloader, access_watcher, data, hosts, max_connections, a2a_errors, agents, mcp, webhooks })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
     /// connections and engine stop concurrently; the store is closed after its last reader.
     pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
-        let access = self.doorkeeper.as_ref().map_or_else(Access::open, Doorkeeper::access);
+        let access = self.access_watcher.as_ref().map_or_else(Access::open, AccessWatcher::access);
         let hangup = || signal(SignalKind::hangup()).context("cannot listen for signals");
         let (of_keys, of_sources) = (hangup()?, hangup()?);
         let doors = async {
-            if let Some(doorkeeper) = self.doorkeeper {
-                doorkeeper.run(of_keys, stopping.clone(), &self.engine).await;
+            if let Some(access_watcher) = self.access_watcher {
+                access_watcher.run(of_keys, stopping.clone(), &self.engine).await;
             }
         };
         let reloads = self.reloader.run(of_sources, stopping);
@@ -128,7 +128,7 @@ impl App {
             // No call is running any more.
             self.mcp.shutdown().await;
         };
-        let acts = take_acts(&self.engine, &self.data, stopping);
+        let acts = import_spooled_records(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
         tokio::join!(served, drained, doors, reloads, acts, announced, notified);
         let closed = self.engine.close().await;
@@ -150,8 +150,8 @@ fn add_ledger(_: Builtins, _: &Path) -> anyhow::Result<Builtins> {
 }
 
 /// Records the acts of commands outside the server, at its start and from then on.
-async fn take_acts(engine: &Engine, data: &Path, stopping: &CancellationToken) {
-    let mut look = tokio::time::interval(ACTS_LOOKED_AT);
+async fn import_spooled_records(engine: &Engine, data: &Path, stopping: &CancellationToken) {
+    let mut look = tokio::time::interval(SPOOL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

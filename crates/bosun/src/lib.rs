@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
 
 /// Reads the command line, over the environment, over `bosun.toml`, and runs the command.
 fn run() -> anyhow::Result<ExitCode> {
-    let (matches, layers) = settings::lay(Arguments::command())?;
+    let (matches, layers) = settings::parse_layered(Arguments::command())?;
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     arguments.command.run(&layers)
 }

@@ -183,7 +183,7 @@ fn with_variables(command: Command) -> Command {
 }
 
 /// Parses the command line of this process, with the other sources as defaults.
-pub(crate) fn lay(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
+pub(crate) fn parse_layered(command: Command) -> anyhow::Result<(ArgMatches, Layers)> {
     let command = WITH_SETTINGS.iter().fold(command, |command, name| command.mut_subcommand(name, with_variables));
     let matches = command.clone().get_matches();
     let Some((name, chosen)) = matches.subcommand().filter(|(name, _)| WITH_SETTINGS.contains(name)) else {
@@ -265,8 +265,8 @@ fn try_option(command: &Command, name: &str, setting: &Setting, values: &[String
     match command.clone().try_get_matches_from(line) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let said = error.to_string();
-            let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
             let reason = first.split_once("': ").or_else(|| first.split_once(": ")).map_or(first, |(_, reason)| reason);
             Err(format!("`{}` is invalid: {reason}", setting.name))
         }

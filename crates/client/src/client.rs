@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_leave_their_place_in_a_url() {
+    fn names_cannot_escape_their_path_segment() {
         let client = Client::new("http://127.0.0.1:8080/").unwrap();
         assert_eq!(client.server(), "http://127.0.0.1:8080");
         assert_eq!(client.query_url("a/../b?c"), "http://127.0.0.1:8080/v1/queries/a%2F..%2Fb%3Fc");

@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use reqwest::StatusCode;
 use serde_json::Value;
 
-/// Why there is no answer. [`ClientError::is_passing`] tells errors that a retry may overcome from the others; the client
+/// Why there is no answer. [`ClientError::is_passing`] distinguishes transient errors from the others; the client
 /// has retried those already.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -79,7 +79,7 @@ impl ClientError {
             | StatusCode::BAD_GATEWAY
             | StatusCode::GATEWAY_TIMEOUT
             | StatusCode::TOO_MANY_REQUESTS => Self::Unavailable { refusal, retry_after },
-            // Two writers have met; the server asks to repeat the request.
+            // Two writers conflicted; the server asks for a retry.
             StatusCode::CONFLICT if refusal.code == "query_changed" => Self::Unavailable { refusal, retry_after },
             _ => Self::Refused(refusal),
         }
@@ -100,7 +100,7 @@ pub struct Refusal {
 
 impl Refusal {
     pub(crate) fn read(status: StatusCode, body: &[u8]) -> Self {
-        // A proxy answers with HTML, for instance: then the status says what is known.
+        // A proxy answers with HTML, for instance: then the status is all that is known.
         let error = serde_json::from_slice::<Value>(body).unwrap_or_default();
         let text = |pointer: &str| error.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let details = error.pointer("/error/details").and_then(Value::as_array).into_iter().flatten();

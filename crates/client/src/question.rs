@@ -29,11 +29,11 @@ pub struct FinalAnswer {
     pub text: String,
 }
 
-/// Sees what happens while a question is answered. By default nothing is done with it; an error ends the question, and
+/// Observes the events of a question. By default they are ignored; an error ends the question, and
 /// not the query.
 #[expect(unused_variables, reason = "the names are documentation")]
 pub trait Observer: Send {
-    /// The server has a remark about the request.
+    /// The server sent a warning about the request.
     fn warning(&mut self, text: &str) -> io::Result<()> {
         Ok(())
     }
@@ -145,7 +145,7 @@ impl<'a> Question<'a> {
         self
     }
 
-    /// Asks, and shows everything that happens to `observer`.
+    /// Asks, and reports everything that happens to `observer`.
     ///
     /// # Errors
     /// If the server is unreachable or refuses the question, if the query fails or is cancelled, or if the observer
@@ -261,8 +261,8 @@ async fn run(tools: &ClientTools, call: OpenCall) -> CallProgress {
     CallProgress::Ran { call, outcome }
 }
 
-/// Delivers an outcome until the server has it: it is recorded once, however often it arrives. The model is told of a
-/// result that the server does not take, since the call would wait for another one until it expires.
+/// Delivers an outcome until the server has it: it is recorded once, however often it arrives. If the server refuses a
+/// result, the model reads that instead, since the call would wait for another one until it expires.
 async fn deliver(client: &Client, name: &str, call: OpenCall, outcome: Result<Value, String>) -> CallProgress {
     let mut answer = retrying(|| client.deliver(name, &call, &outcome)).await;
     if let Err(ClientError::Refused(refusal)) = &answer
@@ -275,7 +275,8 @@ async fn deliver(client: &Client, name: &str, call: OpenCall, outcome: Result<Va
     CallProgress::Delivered { call, answer }
 }
 
-/// Asks the decider, and sends what it says. A decision is not repeated: if its answer is lost, the stream tells.
+/// Asks the decider, and sends its decision. A decision is not retried: if the answer is lost, the stream shows the
+/// outcome.
 async fn decide(
     client: &Client,
     name: &str,

@@ -8,7 +8,7 @@ use crate::ClientError;
 pub(crate) const MAX_FAILURES: u32 = 30;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A server that asks for more time is asked again after this long.
+/// The maximum `Retry-After` that is respected.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// The delay after this many consecutive failures: exponential, up to two seconds.

@@ -1,21 +1,32 @@
-//! Prints the tools of an n8n export, by the nodes that they are.
+//! Prints the tools of n8n exports, by the nodes that they are.
 //!
-//! `n8n_tools EXPORT NODES`, where NODES is the `nodes.json` of an n8n. The answer is `{"tools": […], "faults": {…}}`, with
-//! the reason for each node that is left out. `interop/n8n/compare.cjs` compares it with n8n's own packages.
+//! `n8n_tools NODES`, where NODES is the `nodes.json` of an n8n. Each line of standard input is the path of an export; each
+//! answer is a line `{"tools": […], "faults": {…}}`, with the reason for each node that is left out.
+//! `interop/n8n/compare.cjs` compares it with n8n's own packages.
 
-use std::{env, error::Error, fs};
+use std::{env, error::Error, fs, io};
 
 use bosun_convert::{ConvertOptions, Format, NodeTypes, document, read};
 use serde_json::{Map, Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = env::args().skip(1);
-    let (export, nodes) = (arguments.next().ok_or("which export?")?, arguments.next().ok_or("which nodes.json?")?);
+    let nodes = env::args().nth(1).ok_or("which nodes.json?")?;
     let types = NodeTypes::read(&fs::read_to_string(nodes)?)?;
+    for export in io::stdin().lines() {
+        let answer = tools_of(&export?, &types)?;
+        #[expect(clippy::print_stdout, reason = "an example that answers on standard output")]
+        {
+            println!("{answer}");
+        }
+    }
+    Ok(())
+}
+
+fn tools_of(export: &str, types: &NodeTypes) -> Result<Value, Box<dyn Error>> {
     let bytes = fs::read(export)?;
     let text = document::decode(&bytes)?;
     let workflow: Value = serde_json::from_str(text)?;
-    let options = ConvertOptions { from: Some(Format::N8n), n8n_nodes: Some(&types), ..ConvertOptions::default() };
+    let options = ConvertOptions { from: Some(Format::N8n), n8n_nodes: Some(types), ..ConvertOptions::default() };
     let conversion = read(text, options)?;
     let node = |path: &str| {
         let path = path.strip_prefix("data.").unwrap_or(path);
@@ -47,10 +58,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             "description": found.tool.description, "parameters": found.tool.parameters,
         })
     });
-    let answer = json!({"tools": tools.collect::<Vec<_>>(), "faults": faults});
-    #[expect(clippy::print_stdout, reason = "an example that answers on standard output")]
-    {
-        println!("{answer}");
-    }
-    Ok(())
+    Ok(json!({"tools": tools.collect::<Vec<_>>(), "faults": faults}))
 }

@@ -192,8 +192,8 @@ impl ClientTools {
             None => vec![format!("Tool {} not found", call.function.name)],
             Some(member) => match (member.schema(), &call.function.arguments) {
                 (Err(error), _) => vec![error.to_string()],
-                (Ok(schema), Value::String(text)) => told(schema.check_arguments(text)),
-                (Ok(schema), value) => told(schema.check_value(value.clone())),
+                (Ok(schema), Value::String(text)) => messages(schema.check_arguments(text)),
+                (Ok(schema), value) => messages(schema.check_value(value.clone())),
             },
         };
         Validation { valid: errors.is_empty(), errors }
@@ -250,7 +250,7 @@ impl ClientTools {
     }
 }
 
-fn told(checked: Result<CheckedArguments, Vec<Violation>>) -> Vec<String> {
+fn messages(checked: Result<CheckedArguments, Vec<Violation>>) -> Vec<String> {
     checked.err().unwrap_or_default().into_iter().map(|violation| violation.message).collect()
 }
 

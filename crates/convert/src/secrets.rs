@@ -8,7 +8,7 @@ use bosun_core::{
     tool::{NamedValue, SecretRef, ValueSource},
 };
 
-use crate::names::slug;
+use crate::{document::end_of_string, names::slug};
 
 /// Names that carry a key in a query or a header, and are ordinary words elsewhere.
 const KEY_PARAMETERS: [&str; 7] = ["key", "sig", "appid", "appkey", "authkey", "subscriptionkey", "hapikey"];
@@ -41,7 +41,9 @@ pub(crate) fn is_key(value: &str) -> bool {
     let value = value.trim();
     let is_scheme = |scheme: &str| {
         let (start, rest) = value.split_at_checked(scheme.len()).unwrap_or(("", ""));
-        start.eq_ignore_ascii_case(scheme) && rest.trim().len() >= 8
+        // Words in capitals, such as `YOUR_API_KEY`, say where a key belongs.
+        let is_word = |letter: char| letter.is_ascii_uppercase() || matches!(letter, '_' | '-' | '<' | '>' | '[' | ']');
+        start.eq_ignore_ascii_case(scheme) && rest.trim().len() >= 8 && !rest.trim().chars().all(is_word)
     };
     is_vendor_key(value) || is_scheme("Bearer ") || is_scheme("Basic ")
 }
@@ -138,20 +140,6 @@ pub(crate) fn hide_in_json(text: &str, mut hide: impl FnMut(&str, &str) -> Strin
     shown
 }
 
-/// The offset after the string that begins at `start`; always at a character's boundary.
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at + 1,
-            // An escape is ASCII, so the byte after it begins a character.
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +154,7 @@ mod tests {
         }
         assert!(is_secret_parameter("q", "sk-0123456789abcdef") && is_secret_parameter("x", "Bearer abcdefgh1"));
         assert!(is_secret_member("key", "a1b2c3d4e5f6a7b8") && !is_secret_member("key", "colour"));
-        assert!(!is_key("Basic usage of the API") || is_key("Basic dXNlcjpwYXNz"));
+        assert!(is_key("Basic dXNlcjpwYXNz") && is_key("Bearer ABCDEFGH1") && !is_key("Bearer <OAUTH_TOKEN>"));
     }
 
     #[track_caller]
@@ -195,7 +183,7 @@ mod tests {
             r#"{"password": {{.password}}, "ä": "ö", "token": "{{.input.t}}"}"#,
             &[("password", "1234")],
         );
-        // What is not JSON is scanned all the same.
+        // A text that is not JSON is scanned nevertheless.
         check(r#"{"token": "a"#, r#"{"token": "{{.token}}""#, &[("token", "a")]);
     }
 }

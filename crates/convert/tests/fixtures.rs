@@ -5,7 +5,7 @@
 //! are remarks of writing it. `UPDATE_FIXTURES=1` rewrites existing files; create an empty file to request a new
 //! target.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should say where and stop")]
 
 use std::{
     fs,

@@ -3,7 +3,7 @@
 //! None of these has a timeout. Each would take minutes, gigabytes or an unbounded stack if the work grew faster than
 //! the text.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should say where and stop")]
 
 use bosun_convert::{Conversion, ConvertOptions, Format, check, read, write};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! Round trips from one format through another: nothing may be lost silently.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where and stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should say where and stop")]
 
 use bosun_convert::{Conversion, ConvertOptions, Format, read, write};
 use serde_json::{Value, json};

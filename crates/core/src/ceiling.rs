@@ -18,7 +18,7 @@ pub struct Ceiling {
     /// What the ceiling bounds, as the documentation says it.
     pub bounds: &'static str,
     /// What happens above it: a stable error code, or what is done instead.
-    pub above: Above,
+    pub above: Excess,
 }
 
 /// What a ceiling belongs to.
@@ -46,15 +46,15 @@ pub enum Unit {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Above {
+pub enum Excess {
     /// The request is rejected, or the query fails, with this code.
     Code(&'static str),
     /// The request is rejected, with this code among the faults in `error.details`.
     Fault(&'static str),
     /// The request is rejected with this status before any of it is read, so there is no code.
     Status(u16),
-    /// The call is refused with this code, which the model reads; the query goes on.
-    ToldToModel(&'static str),
+    /// The call is refused with this code, which the model reads; the query continues.
+    ReportedToModel(&'static str),
     /// The excess is dropped and counted.
     Counted,
     /// The value is lowered to the ceiling, with a warning.
@@ -93,144 +93,146 @@ macro_rules! ceilings {
 
 ceilings! {
     /// A body that is read as JSON
-    BODY_BYTES: Request = MIB, Bytes, Above::Code("payload_too_large");
+    BODY_BYTES: Request = MIB, Bytes, Excess::Code("payload_too_large");
     /// Memory that the values of a body take, once it is parsed
-    JSON_MEMORY_BYTES: Request = 16 * MIB, Bytes, Above::Code("payload_too_large");
+    JSON_MEMORY_BYTES: Request = 16 * MIB, Bytes, Excess::Code("payload_too_large");
     /// Nesting of objects and arrays, in a body or in arguments
-    JSON_DEPTH: Request = 64, Count, Above::Code("json_too_deep");
+    JSON_DEPTH: Request = 64, Count, Excess::Code("json_too_deep");
     /// The request line and all headers
-    HEADER_BYTES: Request = 32 * KIB, Bytes, Above::Status(431);
+    HEADER_BYTES: Request = 32 * KIB, Bytes, Excess::Status(431);
     /// An `Idempotency-Key`
-    IDEMPOTENCY_KEY_BYTES: Request = 255, Bytes, Above::Code("invalid_parameter");
+    IDEMPOTENCY_KEY_BYTES: Request = 255, Bytes, Excess::Code("invalid_parameter");
     /// The time that one request may wait for a query
-    WAIT_SECONDS: Request = 60, Seconds, Above::Lowered;
+    WAIT_SECONDS: Request = 60, Seconds, Excess::Lowered;
     /// The name of a conversation
-    CONVERSATION_ID_BYTES: Request = 253, Bytes, Above::Fault("invalid_id");
+    CONVERSATION_ID_BYTES: Request = 253, Bytes, Excess::Fault("invalid_id");
     /// The reason of a cancellation
-    REASON_BYTES: Request = 16 * KIB, Bytes, Above::Fault("too_large");
+    REASON_BYTES: Request = 16 * KIB, Bytes, Excess::Fault("too_large");
     /// The labels of a query, and its annotations
-    LABELS_BYTES: Request = 256 * KIB, Bytes, Above::Fault("too_large");
+    LABELS_BYTES: Request = 256 * KIB, Bytes, Excess::Fault("too_large");
+    /// Labels of a query, each of which is indexed
+    LABELS: Request = 256, Count, Excess::Fault("too_many");
     /// A stored resource, including every field that was ever set
-    RESOURCE_BYTES: Request = MIB, Bytes, Above::Fault("too_large");
+    RESOURCE_BYTES: Request = MIB, Bytes, Excess::Fault("too_large");
     /// Memory that the values of a stored resource take
-    RESOURCE_MEMORY_BYTES: Request = 4 * MIB, Bytes, Above::Fault("too_large");
+    RESOURCE_MEMORY_BYTES: Request = 4 * MIB, Bytes, Excess::Fault("too_large");
     /// The values of all parameters of a query, once config maps are read
-    PARAMETERS_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
+    PARAMETERS_BYTES: Request = MIB, Bytes, Excess::Code("input_too_large");
     /// An input or a prompt, once its parameters are filled in
-    RENDERED_BYTES: Request = MIB, Bytes, Above::Code("input_too_large");
+    RENDERED_BYTES: Request = MIB, Bytes, Excess::Code("input_too_large");
     /// Faults that one answer lists; further ones are counted
-    FAULTS_LISTED: Request = 100, Count, Above::Counted;
+    FAULTS_LISTED: Request = 100, Count, Excess::Counted;
     /// Warnings of one request; further ones are counted
-    WARNINGS_KEPT: Request = 100, Count, Above::Counted;
+    WARNINGS_KEPT: Request = 100, Count, Excess::Counted;
     /// Results in one delivery
-    RESULTS_DELIVERED: Request = 128, Count, Above::Code("too_many_results");
+    RESULTS_DELIVERED: Request = 128, Count, Excess::Code("too_many_results");
     /// Tools that one worker names
-    WORKER_TOOLS: Request = 100, Count, Above::Code("invalid_parameter");
+    WORKER_TOOLS: Request = 100, Count, Excess::Code("invalid_parameter");
     /// Calls that a worker claims at once
-    CALLS_CLAIMED: Request = 32, Count, Above::Code("invalid_parameter");
+    CALLS_CLAIMED: Request = 32, Count, Excess::Code("invalid_parameter");
     /// The time that a worker has a call without a heartbeat
-    LEASE_SECONDS: Request = 600, Seconds, Above::Lowered;
+    LEASE_SECONDS: Request = 600, Seconds, Excess::Lowered;
 
     /// The id of a JSON-RPC request (A2A), as JSON: every event of a stream repeats it
-    RPC_ID_BYTES: Request = 1_024, Bytes, Above::Code("invalid_request");
+    RPC_ID_BYTES: Request = 1_024, Bytes, Excess::Code("invalid_request");
     /// The id of a message (A2A)
-    MESSAGE_ID_BYTES: Request = 1_024, Bytes, Above::Fault("too_large");
+    MESSAGE_ID_BYTES: Request = 1_024, Bytes, Excess::Fault("too_large");
     /// Push notification configs of one task (A2A)
-    PUSH_CONFIGS: Request = 10, Count, Above::Code("invalid_request");
+    PUSH_CONFIGS: Request = 10, Count, Excess::Code("invalid_request");
     /// The id, the address, the token, and the credentials of a push notification config, each (A2A)
-    PUSH_FIELD_BYTES: Request = 2 * KIB, Bytes, Above::Fault("too_large");
+    PUSH_FIELD_BYTES: Request = 2 * KIB, Bytes, Excess::Fault("too_large");
 
     /// Tools that one request brings
-    TOOLS: Schema = 1_000, Count, Above::Fault("too_big");
+    TOOLS: Schema = 1_000, Count, Excess::Fault("too_big");
     /// The name of a tool, in characters
-    TOOL_NAME_LENGTH: Schema = 128, Count, Above::Fault("too_big");
+    TOOL_NAME_LENGTH: Schema = 128, Count, Excess::Fault("too_big");
     /// The description of a tool
-    TOOL_DESCRIPTION_BYTES: Schema = 16 * KIB, Bytes, Above::Fault("too_big");
+    TOOL_DESCRIPTION_BYTES: Schema = 16 * KIB, Bytes, Excess::Fault("too_big");
     /// One schema
-    SCHEMA_BYTES: Schema = 256 * KIB, Bytes, Above::Fault("schema_too_large");
+    SCHEMA_BYTES: Schema = 256 * KIB, Bytes, Excess::Fault("schema_too_large");
     /// Nesting of objects and arrays, in a schema
-    SCHEMA_DEPTH: Schema = 64, Count, Above::Fault("schema_too_deep");
+    SCHEMA_DEPTH: Schema = 64, Count, Excess::Fault("schema_too_deep");
     /// Subschemas of one schema
-    SUBSCHEMAS: Schema = 2_000, Count, Above::Fault("schema_too_many_subschemas");
+    SUBSCHEMAS: Schema = 2_000, Count, Excess::Fault("schema_too_many_subschemas");
     /// Values of one `enum`
-    ENUM_VALUES: Schema = 1_000, Count, Above::Fault("enum_too_long");
+    ENUM_VALUES: Schema = 1_000, Count, Excess::Fault("enum_too_long");
     /// One `pattern`, as it is written
-    PATTERN_BYTES: Schema = 2_000, Bytes, Above::Fault("pattern_too_long");
+    PATTERN_BYTES: Schema = 2_000, Bytes, Excess::Fault("pattern_too_long");
     /// One `pattern`, compiled
-    PATTERN_COMPILED_BYTES: Schema = 512 * KIB, Bytes, Above::Fault("pattern_invalid");
+    PATTERN_COMPILED_BYTES: Schema = 512 * KIB, Bytes, Excess::Fault("pattern_invalid");
     /// Compiled patterns of one schema
-    SCHEMA_PATTERN_BYTES: Schema = 4 * MIB, Bytes, Above::Fault("patterns_too_large");
+    SCHEMA_PATTERN_BYTES: Schema = 4 * MIB, Bytes, Excess::Fault("patterns_too_large");
     /// Compiled patterns of all schemas of one request
-    REQUEST_PATTERN_BYTES: Schema = 16 * MIB, Bytes, Above::Fault("patterns_too_large");
+    REQUEST_PATTERN_BYTES: Schema = 16 * MIB, Bytes, Excess::Fault("patterns_too_large");
 
     /// The arguments of one call
-    ARGUMENT_BYTES: Model = 256 * KIB, Bytes, Above::ToldToModel("invalid_arguments");
+    ARGUMENT_BYTES: Model = 256 * KIB, Bytes, Excess::ReportedToModel("invalid_arguments");
     /// Tool calls in one reply
-    REPLY_CALLS: Model = 128, Count, Above::Code("model_malformed");
+    REPLY_CALLS: Model = 128, Count, Excess::Code("model_malformed");
     /// The id and the name of a call in a reply, each
-    CALL_NAME_BYTES: Model = 512, Bytes, Above::Code("model_malformed");
+    CALL_NAME_BYTES: Model = 512, Bytes, Excess::Code("model_malformed");
     /// Text of one reply, as a string of JSON: with its envelope it is an event of at most 1 MiB
-    REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Above::Code("model_output_limit");
+    REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Excess::Code("model_output_limit");
     /// Text, calls and opaque provider data of one reply
-    REPLY_BYTES: Model = 4 * MIB, Bytes, Above::Code("model_output_limit");
+    REPLY_BYTES: Model = 4 * MIB, Bytes, Excess::Code("model_output_limit");
     /// The answer to an HTTP tool, after decompression
-    HTTP_RESPONSE_BYTES: Model = 8 * MIB, Bytes, Above::ToldToModel("result_too_large");
+    HTTP_RESPONSE_BYTES: Model = 8 * MIB, Bytes, Excess::ReportedToModel("result_too_large");
     /// Records of Nango that one call reads; the newest where there are more
-    NANGO_RECORDS: Model = 10_000, Count, Above::Cut;
+    NANGO_RECORDS: Model = 10_000, Count, Excess::Cut;
     /// The same, in bytes of JSON
-    NANGO_BYTES: Model = 32 * MIB, Bytes, Above::Cut;
+    NANGO_BYTES: Model = 32 * MIB, Bytes, Excess::Cut;
     /// Time of the jq filters of one result
-    JQ_SECONDS: Model = 5, Seconds, Above::ToldToModel("function_failed");
+    JQ_SECONDS: Model = 5, Seconds, Excess::ReportedToModel("function_failed");
     /// Memory of the jq filters of one result
-    JQ_MEMORY_BYTES: Model = 256 * MIB, Bytes, Above::ToldToModel("function_failed");
+    JQ_MEMORY_BYTES: Model = 256 * MIB, Bytes, Excess::ReportedToModel("function_failed");
     /// One result, as the model reads it
-    RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Above::Cut;
+    RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Excess::Cut;
     /// A result of content blocks whose texts and images are shown to the model
-    BLOCKS_SHOWN_BYTES: Model = 8 * MIB, Bytes, Above::Marked;
+    BLOCKS_SHOWN_BYTES: Model = 8 * MIB, Bytes, Excess::Marked;
     /// Images in one request, the newest first
-    IMAGES_SHOWN: Model = 20, Count, Above::Marked;
+    IMAGES_SHOWN: Model = 20, Count, Excess::Marked;
     /// Images in one request together, in base64
-    IMAGES_SHOWN_BYTES: Model = 20 * MIB, Bytes, Above::Marked;
+    IMAGES_SHOWN_BYTES: Model = 20 * MIB, Bytes, Excess::Marked;
 
     /// One entry of a journal
-    ENTRY_BYTES: Journal = 8 * MIB, Bytes, Above::Code("entry_too_large");
+    ENTRY_BYTES: Journal = 8 * MIB, Bytes, Excess::Code("entry_too_large");
     /// The journal of one query
-    JOURNAL_BYTES: Journal = 64 * MIB, Bytes, Above::Code("journal_full");
+    JOURNAL_BYTES: Journal = 64 * MIB, Bytes, Excess::Code("journal_full");
     /// Changes (`PUT`) in the journal of one query
-    CHANGES_BYTES: Journal = 16 * MIB, Bytes, Above::Code("journal_full");
+    CHANGES_BYTES: Journal = 16 * MIB, Bytes, Excess::Code("journal_full");
     /// A result that is stored inline in the journal; a larger one is a blob, and the journal refers to it
-    INLINE_RESULT_BYTES: Journal = 256 * KIB, Bytes, Above::Referenced;
+    INLINE_RESULT_BYTES: Journal = 256 * KIB, Bytes, Excess::Referenced;
 
     /// One event of a stream; larger results are replaced by a reference
-    EVENT_BYTES: Answer = MIB, Bytes, Above::Referenced;
+    EVENT_BYTES: Answer = MIB, Bytes, Excess::Referenced;
     /// Entries of one page of a list
-    PAGE_ENTRIES: Answer = 1_000, Count, Above::Code("invalid_parameter");
+    PAGE_ENTRIES: Answer = 1_000, Count, Excess::Code("invalid_parameter");
     /// One page of a list
-    PAGE_BYTES: Answer = 4 * MIB, Bytes, Above::NextPage;
+    PAGE_BYTES: Answer = 4 * MIB, Bytes, Excess::NextPage;
     /// Entries of one page of tasks (A2A)
-    TASK_PAGE_ENTRIES: Answer = 100, Count, Above::Fault("invalid_number");
+    TASK_PAGE_ENTRIES: Answer = 100, Count, Excess::Fault("invalid_number");
     /// Queries of a namespace, newest first, among which the tasks of an agent are listed (A2A)
-    TASKS_LISTED: Answer = 2_000, Count, Above::OldestLeftOut;
+    TASKS_LISTED: Answer = 2_000, Count, Excess::OldestLeftOut;
     /// Attempts in a row to post a push notification; then its config is deleted (A2A)
-    PUSH_ATTEMPTS: Answer = 12, Count, Above::Deleted;
+    PUSH_ATTEMPTS: Answer = 12, Count, Excess::Deleted;
 
     /// Cached compiled schemas
-    SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
     /// Cached toolsets
-    TOOLSET_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    TOOLSET_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
     /// Cached lists of validated tool definitions
-    DEFINITION_CACHE_BYTES: Cache = 32 * MIB, Bytes, Above::Evicted;
+    DEFINITION_CACHE_BYTES: Cache = 32 * MIB, Bytes, Excess::Evicted;
     /// Waiting queries that are kept in memory
-    WAITING_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    WAITING_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
     /// Cached results of tools, of all namespaces together
-    RESULT_CACHE_BYTES: Cache = 64 * MIB, Bytes, Above::Evicted;
+    RESULT_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
     /// Cached entries of one query, for its readers
-    RECENT_ENTRIES_BYTES: Cache = MIB, Bytes, Above::Evicted;
+    RECENT_ENTRIES_BYTES: Cache = MIB, Bytes, Excess::Evicted;
 
     /// One result
-    RESULT_BYTES: Upload = 64 * MIB, Bytes, Above::Code("payload_too_large");
+    RESULT_BYTES: Upload = 64 * MIB, Bytes, Excess::Code("payload_too_large");
     /// Unfinished uploads of one call
-    CALL_DRAFTS: Upload = 2, Count, Above::Code("too_many_uploads");
+    CALL_DRAFTS: Upload = 2, Count, Excess::Code("too_many_uploads");
     /// Unfinished uploads of one namespace together
-    NAMESPACE_DRAFT_BYTES: Upload = 512 * MIB, Bytes, Above::Code("too_many_uploads");
+    NAMESPACE_DRAFT_BYTES: Upload = 512 * MIB, Bytes, Excess::Code("too_many_uploads");
 }

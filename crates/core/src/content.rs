@@ -18,7 +18,7 @@ use crate::{ContentHash, hash::Hashing, json};
 
 pub use blocks::{Blocks, Image, Images};
 pub use check::{BadContent, ContentCheck};
-pub use media_type::{MediaType, NotTaken};
+pub use media_type::{MediaType, UnsupportedMediaType};
 pub use page::{ContentPage, ContentWindow};
 
 /// Maximum size of content that is stored inline in the journal.
@@ -87,8 +87,8 @@ impl Content {
     pub fn is_too_large_inline(&self) -> bool {
         match self {
             Self::Inline(Value::String(text)) => text.len() > INLINE_BYTES,
-            Self::Inline(value) => serde_json::to_writer(ContentRoom(INLINE_BYTES), value).is_err(),
-            Self::Blocks(blocks) => serde_json::to_writer(ContentRoom(INLINE_BYTES), blocks).is_err(),
+            Self::Inline(value) => serde_json::to_writer(ByteLimit(INLINE_BYTES), value).is_err(),
+            Self::Blocks(blocks) => serde_json::to_writer(ByteLimit(INLINE_BYTES), blocks).is_err(),
             Self::Large(_) => false,
         }
     }
@@ -153,9 +153,9 @@ impl ContentDescription {
 }
 
 /// A writer that accepts this many bytes and fails beyond.
-struct ContentRoom(usize);
+struct ByteLimit(usize);
 
-impl io::Write for ContentRoom {
+impl io::Write for ByteLimit {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
         Ok(bytes.len())

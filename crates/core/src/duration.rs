@@ -67,6 +67,16 @@ pub fn positive_from_json(value: &Value) -> Option<Duration> {
     }
 }
 
+/// [`parse`] for a JSON value that is a text or a number of seconds: a measured time, which may be zero.
+#[must_use]
+pub fn measured_from_json(value: &Value) -> Option<Duration> {
+    match value {
+        Value::String(text) => parse(text),
+        Value::Number(number) => parse(&number.to_string()),
+        _ => None,
+    }
+}
+
 /// A decimal number times `scale`, without rounding through a float.
 fn scaled(number: &str, scale: u128) -> Option<u128> {
     const LONGEST: usize = 18;

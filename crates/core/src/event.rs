@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Actor, CallId, ContentHash, Outcome, Timestamp,
+    Actor, CallId, ContentHash, Outcome, QueryUid, Timestamp,
     content::{Content, Large},
-    query::{AskedLimits, Spec, Usage},
+    query::{AskedLimits, ExpiryPolicy, Spec, Usage},
+    tree::{Spent, TreeBudget},
 };
 
 /// The sequence number of an event in its query's journal; the first is 1.
@@ -23,8 +24,8 @@ pub type Seq = u64;
 /// version 3 has targets, messages, conversations and rejected answers; version 4 has changes of an accepted query;
 /// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls and content blocks; version 7 has
 /// approvals, requests for parameters, cached results, calls that workers claim, and queries that fail with an expired
-/// call. An entry is written with the oldest version that can represent it.
-pub const VERSION: u32 = 7;
+/// call; version 8 has child queries and teams. An entry is written with the oldest version that can represent it.
+pub const VERSION: u32 = 8;
 
 /// One entry: what happened, when, and its sequence number.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +72,9 @@ pub enum Event {
         /// Why the text failed validation against `outputSchema`; the model is told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rejected: Option<String>,
+        /// The budget of the tree that the query belongs to, if it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<TreeBudget>,
     },
     /// Shared with readers of the query: arguments may be large, and are never changed.
     CallAsked(Arc<AskedCall>),
@@ -91,6 +95,22 @@ pub enum Event {
     CallDue {
         call: CallId,
     },
+    /// A call of an agent or a team has a query of its own, which is durable.
+    CallDelegated {
+        call: CallId,
+        child: QueryUid,
+    },
+    /// The query of a call has ended. Its outcome follows as [`Event::CallFinished`], in the same append.
+    ChildEnded {
+        call: CallId,
+        child: QueryUid,
+        /// What the child and its own children have used.
+        #[serde(default, skip_serializing_if = "Spent::is_zero")]
+        spent: Spent,
+        /// The child ended by a call of `terminate`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        terminated: bool,
+    },
     /// An inside call has its outcome.
     CallFinished {
         call: CallId,
@@ -103,6 +123,9 @@ pub enum Event {
         /// The caller that delivered it.
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
+        /// How long the tool ran, in milliseconds, if the client has measured it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
     },
     /// A person approved a call: it may run once, with the arguments of this hash.
     CallApproved {
@@ -127,7 +150,7 @@ pub enum Event {
     /// A worker has claimed an outside call. Durable before the call is handed out.
     CallClaimed {
         call: CallId,
-        /// Names the lease: the worker shows it with the result.
+        /// Names the lease: the worker sends it with the result.
         lease: Arc<str>,
         until: Timestamp,
         /// The caller that claimed it.
@@ -181,6 +204,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         alone: bool,
     },
+    /// The end of the query has reached its tree: its open children are cancelled, and its parent has the outcome. Follows
+    /// the end of a query that has a parent or had open children, and nothing else does but [`Event::Changed`].
+    Settled,
     Completed,
     Failed {
         code: String,
@@ -241,6 +267,10 @@ pub struct AskedCall {
     /// Why the tool should not be used any more, if it is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
+    /// What becomes of the query if the client runs the call and delivers no result in time; the query's own policy
+    /// where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expired: Option<ExpiryPolicy>,
     pub route: CallRoute,
 }
 
@@ -279,7 +309,7 @@ pub enum CallRoute {
     },
 }
 
-/// What becomes of a claimed call whose worker is lost.
+/// What happens to a claimed call whose worker is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimPolicy {
     /// Whether another worker may run it again.
@@ -338,9 +368,12 @@ impl Event {
 
     fn version(&self) -> u32 {
         match self {
+            Self::CallDelegated { .. } | Self::ChildEnded { .. } | Self::Settled => 8,
+            Self::TurnEnded { tree: Some(_), .. } => 8,
+            Self::Created { spec, .. } if spec.lineage.is_some() || spec.team.is_some() => 8,
             Self::CallApproved { .. } | Self::CallRejected { .. } => 7,
             Self::CallClaimed { .. } | Self::CallExtended { .. } | Self::CallReleased { .. } => 7,
-            Self::CallAsked(asked) if asked.route.is_beyond_version_6() => 7,
+            Self::CallAsked(asked) if asked.on_expired.is_some() || asked.route.is_beyond_version_6() => 7,
             Self::Created { spec, .. } if !spec.on_expired.is_tell() => 7,
             Self::CallPending { .. } | Self::CallDue { .. } => 6,
             Self::CallFinished { outcome, .. } | Self::CallResolved { outcome, .. } if outcome.has_blocks() => 6,
@@ -410,7 +443,7 @@ mod tests {
 
     fn resolved(content: Content) -> Event {
         let call = CallId::derive(QueryUid::new(0, [0; 10]), 1, 0);
-        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local() }
+        Event::CallResolved { call, outcome: Arc::new(Outcome::Success { content }), by: Actor::local(), took_ms: None }
     }
 
     #[test]
@@ -438,6 +471,7 @@ mod tests {
             written: None,
             dropped: Vec::new(),
             deprecated: None,
+            on_expired: None,
             route: CallRoute::Cached { outcome, outside: true },
         };
         let event = Event::CallAsked(Arc::new(asked));
@@ -460,10 +494,10 @@ mod tests {
         let event = Event::decode(old).unwrap();
         assert!(matches!(&event, Event::TurnEnded { provider: None, answered_by: None, .. }), "{event:?}");
         assert_eq!(event.encode().unwrap(), old);
-        let Event::TurnEnded { turn, text, usage, calls, output, rejected, .. } = event else { panic!() };
+        let Event::TurnEnded { turn, text, usage, calls, output, rejected, tree, .. } = event else { panic!() };
         let kept = json!({"anthropic": {"content": [{"type": "thinking", "signature": "c2ln"}]}});
         let (provider, answered_by) = (Some(Arc::new(kept)), Some("second".to_owned()));
-        let event = Event::TurnEnded { turn, text, usage, calls, output, rejected, provider, answered_by };
+        let event = Event::TurnEnded { turn, text, usage, calls, output, rejected, provider, answered_by, tree };
         let text = event.encode().unwrap();
         assert!(text.starts_with(r#"{"v":1,"#), "{text}");
         assert_eq!(Event::decode(&text).unwrap(), event);

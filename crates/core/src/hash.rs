@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use sha2::{Digest, Sha256};
 
-use crate::spelled::spelled;
+use crate::id_serde::serde_as_string;
 
 /// Hexadecimal digits of a hash.
 const DIGITS: usize = 64;
@@ -40,7 +40,7 @@ impl ContentHash {
         Self(bytes)
     }
 
-    fn spell<'a>(&self, text: &'a mut [u8; DIGITS]) -> &'a str {
+    fn encode<'a>(&self, text: &'a mut [u8; DIGITS]) -> &'a str {
         const ALPHABET: &[u8; 16] = b"0123456789abcdef";
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
             pair.copy_from_slice(&[ALPHABET[usize::from(byte >> 4)], ALPHABET[usize::from(byte & 15)]]);
@@ -49,7 +49,7 @@ impl ContentHash {
     }
 }
 
-spelled!(ContentHash, DIGITS);
+serde_as_string!(ContentHash, DIGITS);
 
 /// An incremental hash.
 #[derive(Clone, Default)]
@@ -75,7 +75,7 @@ impl fmt::Debug for Hashing {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.spell(&mut [0; DIGITS]))
+        formatter.write_str(self.encode(&mut [0; DIGITS]))
     }
 }
 

@@ -7,11 +7,13 @@
 mod call;
 mod claim;
 mod clock;
+mod tree;
 mod waiting;
 
 pub use call::{CallHead, CallState, Decided};
 pub use claim::{CallClaim, Lease};
 pub use clock::RunClock;
+pub use tree::Unsettled;
 pub use waiting::{QueryWait, Waiting, WaitingOn};
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -22,7 +24,8 @@ use crate::{
     CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
     event::{Changed, Entry, Event, Seq},
     machine::rejected,
-    query::{ExpiryPolicy, QueryLimits, Spec, Usage, View},
+    query::{ExpiryPolicy, QueryLimits, Spec, TargetKind, Usage, View},
+    tree::{Lineage, Spent, TreeBudget},
 };
 
 /// The current state of a query.
@@ -49,6 +52,20 @@ pub struct Head {
     #[serde(default)]
     pub tools_spent: bool,
     pub usage: Usage,
+    /// What the ended children of the query have used.
+    #[serde(default, skip_serializing_if = "Spent::is_zero")]
+    pub below: Spent,
+    /// The budget of the tree, as it was when the last turn ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeBudget>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Arc<Lineage>>,
+    /// The target is a team: its calls are turns of its members.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_team: bool,
+    /// The query has ended, and its tree has not been told yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<Unsettled>,
     pub clock: RunClock,
     pub limits: QueryLimits,
     #[serde(default, skip_serializing_if = "ExpiryPolicy::is_tell")]
@@ -174,6 +191,11 @@ impl Head {
             hold: None,
             tools_spent: false,
             usage: Usage::default(),
+            below: Spent::default(),
+            tree: None,
+            lineage: spec.lineage.clone(),
+            is_team: spec.target_kind == TargetKind::Team,
+            unsettled: None,
             clock: RunClock::default(),
             limits: spec.limits,
             on_expired: spec.on_expired,
@@ -206,7 +228,8 @@ impl Head {
                 self.attempt = *attempt;
                 self.tools_spent |= !tools;
             }
-            Event::TurnEnded { usage, rejected, .. } => {
+            Event::TurnEnded { usage, rejected, tree, .. } => {
+                self.tree = tree.or(self.tree);
                 self.phase = Phase::Acting;
                 self.rejections = if rejected.is_some() { self.rejections + 1 } else { 0 };
                 self.attempt = 0;
@@ -239,6 +262,14 @@ impl Head {
                     call.state = CallState::Ready { repeatable: true, attempts: attempt };
                 }
             }
+            Event::CallDelegated { call, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let CallState::Started { .. } = call.state
+                {
+                    call.state = CallState::Waiting(Waiting::CHILD);
+                }
+            }
+            Event::ChildEnded { spent, .. } => self.below += *spent,
             Event::CallFinished { call, outcome } => {
                 self.record(*call, outcome, |outcome| CallState::Finished { outcome });
             }
@@ -289,6 +320,10 @@ impl Head {
                 self.change(changed);
                 return Ok(());
             }
+            Event::Settled => {
+                self.unsettled = None;
+                return Ok(());
+            }
             Event::ClockStepped { by_ms } => self.clock.step(*by_ms),
             Event::Interrupted => self.interrupted = true,
             Event::Recovered { orderly, alone } => {
@@ -336,6 +371,12 @@ impl Head {
     fn end(&mut self, phase: Phase) {
         self.phase = phase;
         self.hold = None;
+        let waits_for_child =
+            |call: &&CallHead| matches!(call.state.waiting(), Some(Waiting { on: WaitingOn::Child, .. }));
+        let children: Vec<_> = self.calls.iter().filter(waits_for_child).map(|call| call.id).collect();
+        if self.lineage.is_some() || !children.is_empty() {
+            self.unsettled = Some(Unsettled { children });
+        }
         for call in self.calls.iter_mut().filter(|call| call.state.is_open()) {
             call.state = CallState::Cancelled;
         }
@@ -503,13 +544,15 @@ impl Head {
     /// Until when a query that has ended is retained.
     #[must_use]
     pub fn kept_until(&self) -> Option<Timestamp> {
-        self.status().is_final().then(|| self.updated_at.after(self.limits.ttl))
+        // Until its tree has been told, the row is what remembers that it has to be.
+        let is_over = self.status().is_final() && self.unsettled.is_none();
+        is_over.then(|| self.updated_at.after(self.limits.ttl))
     }
 
     /// The next time at which the sweep has to act on the query.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
-        let waits = self.waits().map(|wait| wait.waiting.due_at());
+        let waits = self.waits().filter_map(|wait| wait.waiting.due_at());
         waits.chain(self.leases().map(|(_, _, lease)| lease.until)).min()
     }
 }

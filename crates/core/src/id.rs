@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    ContentHash,
-    spelled::{self, spelled},
+    ContentHash, Timestamp,
+    id_serde::{self, serde_as_string},
 };
 
 /// Why a name or an id is invalid.
@@ -73,7 +73,7 @@ macro_rules! text_name {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                spelled::read(deserializer)
+                id_serde::deserialize(deserializer)
             }
         }
 
@@ -144,6 +144,27 @@ impl QueryUid {
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
+    /// The id of the query that answers a call of `parent`. It is derived from both, so that a creation that is repeated
+    /// after a crash finds the query of the first one. It sorts right after its parent.
+    #[must_use]
+    pub fn for_child(parent: Self, call: CallId) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"bosun.child.1");
+        hash.update(parent.as_bytes());
+        hash.update(call.0);
+        let digest = hash.finalize();
+        let (mut millis, mut random) = ([0; 8], [0; 10]);
+        millis[2..].copy_from_slice(&parent.as_bytes()[..6]);
+        random.copy_from_slice(&digest[..10]);
+        Self::new(u64::from_be_bytes(millis), random)
+    }
+
+    /// The smallest one of this time or later: what was created before is smaller.
+    #[must_use]
+    pub fn first_at(time: Timestamp) -> Self {
+        Self::new(u64::try_from(time.0).unwrap_or(0), [0; 10])
+    }
+
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
@@ -208,7 +229,7 @@ impl CallId {
         Self(digits)
     }
 
-    fn spell<'a>(&self, text: &'a mut [u8; CALL_LENGTH]) -> &'a str {
+    fn encode<'a>(&self, text: &'a mut [u8; CALL_LENGTH]) -> &'a str {
         let (prefix, digits) = text.split_at_mut(CALL_PREFIX.len());
         prefix.copy_from_slice(CALL_PREFIX.as_bytes());
         digits.copy_from_slice(&self.0);
@@ -217,11 +238,11 @@ impl CallId {
     }
 }
 
-spelled!(CallId, CALL_LENGTH);
+serde_as_string!(CallId, CALL_LENGTH);
 
 impl fmt::Display for CallId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.spell(&mut [0; CALL_LENGTH]))
+        formatter.write_str(self.encode(&mut [0; CALL_LENGTH]))
     }
 }
 

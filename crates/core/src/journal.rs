@@ -63,7 +63,7 @@ impl JournalSize {
         }
         *self += entry;
         let is_full = self.bytes > JOURNAL_BYTES || self.changes > CHANGES_BYTES;
-        if is_full && !event.is_final() { Err(JournalFault::Full) } else { Ok(()) }
+        if is_full && !event.is_final() && !matches!(event, Event::Settled) { Err(JournalFault::Full) } else { Ok(()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Journals of earlier versions fold to the same heads for ever.
+//! Journals of earlier versions fold to the same heads forever.
 //!
 //! `fixtures/journals/v<N>/<name>.jsonl` has one line for each entry: its sequence number, its time and its stored
 //! text. `<name>.head.json` is their fold. A file is never changed; when the format grows, a directory is added.

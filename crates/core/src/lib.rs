@@ -44,6 +44,7 @@ pub mod event;
 pub mod hash;
 pub mod head;
 pub mod id;
+mod id_serde;
 pub mod journal;
 #[cfg(test)]
 mod journal_fixtures;
@@ -52,15 +53,16 @@ pub mod machine;
 pub mod message;
 pub mod outcome;
 pub mod query;
+pub mod result_rendering;
 pub mod schema;
-pub mod showing;
-mod spelled;
+pub mod team;
 pub mod template;
 pub mod text;
 pub mod time;
 pub mod tool;
 pub mod trace;
 pub mod transcript;
+pub mod tree;
 pub mod usage;
 
 pub use actor::Actor;

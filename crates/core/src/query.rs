@@ -5,7 +5,10 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ContentHash, conversation, duration, message, trace::TraceContext, transcript::Message};
+use crate::{
+    ContentHash, conversation, duration, message, team::TeamPlan, trace::TraceContext, transcript::Message,
+    tree::Lineage,
+};
 
 /// A query as it was frozen at submit. Later changes of a catalogue or a manifest do not reach it; only secrets and
 /// permissions are looked up live. Its limits, labels and annotations are the initial ones: the current ones are in its
@@ -64,6 +67,12 @@ pub struct Spec {
     /// The caller's trace, which everything that the query does continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<TraceContext>>,
+    /// Set if the query answers a call of another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Arc<Lineage>>,
+    /// How the members of a team take turns; present if the target is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Arc<TeamPlan>>,
 }
 
 impl Spec {
@@ -119,6 +128,8 @@ pub enum TargetKind {
     Model,
     /// A tool alone: it runs once, and its result is the answer.
     Tool,
+    /// Agents and teams that work on the input together.
+    Team,
 }
 
 impl TargetKind {
@@ -128,7 +139,13 @@ impl TargetKind {
             Self::Agent => "agent",
             Self::Model => "model",
             Self::Tool => "tool",
+            Self::Team => "team",
         }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Agent, Self::Model, Self::Tool, Self::Team].into_iter().find(|kind| kind.as_str() == text)
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

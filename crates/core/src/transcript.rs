@@ -3,18 +3,18 @@
 //! Folded only to build a model request or to show the query to a client. It never decides anything; that is the
 //! [`Head`](crate::Head)'s part.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
-    Actor, CallId, Outcome, Timestamp,
+    Actor, CallId, Outcome, QueryUid, Timestamp,
     content::Images,
     event::{AskedCall, CallRoute, Entry, Event, Seq},
     json,
     machine::{outcome_code, rejected},
     query::{Spec, Usage},
-    showing::{ImageBudget, Showing},
+    result_rendering::{ImageBudget, ResultRenderer},
 };
 
 /// Everything that was said in a query so far.
@@ -53,6 +53,10 @@ pub struct Call {
     pub started_at: Option<Timestamp>,
     /// How its runner polls for the result, if it continues elsewhere.
     pub pending: Option<PendingCall>,
+    /// The query that answers it, if it has one of its own.
+    pub child: Option<QueryUid>,
+    /// That query ended by a call of `terminate`.
+    pub terminated: bool,
     /// What a person decided, if it waited for approval.
     pub decision: Option<RecordedDecision>,
     pub result: Option<RecordedOutcome>,
@@ -92,6 +96,14 @@ impl Call {
 pub struct RecordedOutcome {
     pub outcome: Arc<Outcome>,
     pub at: Timestamp,
+    /// How long the tool ran, if the client that delivered the outcome has measured it.
+    pub took: Option<Duration>,
+}
+
+impl RecordedOutcome {
+    fn new(outcome: Arc<Outcome>, at: Timestamp) -> Self {
+        Self { outcome, at, took: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -133,7 +145,7 @@ pub enum Message {
 /// The messages that a model has been sent for a query. Each turn is rendered once: a long query would otherwise spend
 /// its time on rendering everything, with all results, again on every turn.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct SentMessages {
     pub messages: Vec<Message>,
     /// The turns that are in them.
     pub turns: Vec<Arc<Turn>>,
@@ -173,8 +185,8 @@ impl Transcript {
             }
             Event::CallAsked(asked) => {
                 let result = match &asked.route {
-                    CallRoute::Cached { outcome, .. } => Some(RecordedOutcome { outcome: Arc::clone(outcome), at }),
-                    route => route.refusal().map(|outcome| RecordedOutcome { outcome: Arc::new(outcome), at }),
+                    CallRoute::Cached { outcome, .. } => Some(RecordedOutcome::new(Arc::clone(outcome), at)),
+                    route => route.refusal().map(|outcome| RecordedOutcome::new(Arc::new(outcome), at)),
                 };
                 if let Some(turn) = self.turns.last_mut().map(Arc::make_mut) {
                     let asked = Arc::clone(asked);
@@ -183,6 +195,8 @@ impl Transcript {
                         asked_at: at,
                         started_at: None,
                         pending: None,
+                        child: None,
+                        terminated: false,
                         decision: None,
                         result,
                         loop_noticed: false,
@@ -199,8 +213,18 @@ impl Transcript {
                 let pending = PendingCall { handle: Arc::clone(handle), deadline: *deadline };
                 self.with_call(*call, |call| call.pending = Some(pending));
             }
-            Event::CallFinished { call, outcome } | Event::CallResolved { call, outcome, .. } => {
-                let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at };
+            Event::CallDelegated { call, child } => self.with_call(*call, |call| call.child = Some(*child)),
+            Event::ChildEnded { call, child, terminated, .. } => self.with_call(*call, |call| {
+                call.child = Some(*child);
+                call.terminated = *terminated;
+            }),
+            Event::CallFinished { call, outcome } => {
+                let recorded = RecordedOutcome::new(Arc::clone(outcome), at);
+                self.with_call(*call, |call| call.result = Some(recorded));
+            }
+            Event::CallResolved { call, outcome, took_ms, .. } => {
+                let took = took_ms.map(Duration::from_millis);
+                let recorded = RecordedOutcome { outcome: Arc::clone(outcome), at, took };
                 self.with_call(*call, |call| call.result = Some(recorded));
             }
             Event::CallApproved { call, arguments, by, .. } => {
@@ -208,7 +232,7 @@ impl Transcript {
                 self.with_call(*call, |call| call.decision = Some(decision));
             }
             Event::CallRejected { call, reason, by } => {
-                let recorded = RecordedOutcome { outcome: Arc::new(rejected(reason.as_deref())), at };
+                let recorded = RecordedOutcome::new(Arc::new(rejected(reason.as_deref())), at);
                 let decision = RecordedDecision { approved: false, by: by.clone(), at, arguments: None };
                 self.with_call(*call, |call| {
                     call.decision = Some(decision);
@@ -217,7 +241,7 @@ impl Transcript {
             }
             Event::CallExpired { call } => self.with_call(*call, |call| {
                 let outcome = Arc::new(expired(&call.asked, call.decision.is_some()));
-                call.result = Some(RecordedOutcome { outcome, at });
+                call.result = Some(RecordedOutcome::new(outcome, at));
             }),
             Event::LoopNoticed { call } => self.with_call(*call, |call| call.loop_noticed = true),
             Event::Completed => self.end = Some(QueryEnd { seq: entry.seq, at, how: Ending::Completed }),
@@ -240,6 +264,7 @@ impl Transcript {
             | Event::Continued { .. }
             | Event::Changed(_)
             | Event::Interrupted
+            | Event::Settled
             | Event::Recovered { .. } => {}
         }
     }
@@ -299,50 +324,51 @@ impl Transcript {
 
     /// The conversation as the model reads it: its prompt, the history before the query, and the query.
     #[must_use]
-    pub fn messages(&self, history: &[Message], showing: &Showing) -> Vec<Message> {
-        self.tell(Told::default(), history, showing).messages
+    pub fn messages(&self, history: &[Message], renderer: &ResultRenderer) -> Vec<Message> {
+        self.extend_sent(SentMessages::default(), history, renderer).messages
     }
 
     /// The same, for a model that has been sent some of it already: only new turns are added.
     #[must_use]
-    pub fn tell(&self, told: Told, history: &[Message], showing: &Showing) -> Told {
-        let new = self.untold(&told);
-        let Told { mut messages, mut turns } = if self.begins_with(&told) { told } else { self.opening(history) };
-        add_turns(&mut messages, new.iter(), showing);
+    pub fn extend_sent(&self, sent: SentMessages, history: &[Message], renderer: &ResultRenderer) -> SentMessages {
+        let new = self.unsent_turns(&sent);
+        let SentMessages { mut messages, mut turns } =
+            if self.begins_with(&sent) { sent } else { self.opening(history) };
+        add_turns(&mut messages, new.iter(), renderer);
         turns.extend_from_slice(new);
         drop_older_images(&mut messages);
-        Told { messages, turns }
+        SentMessages { messages, turns }
     }
 
-    /// The turns that [`Transcript::tell`] would add.
+    /// The turns that [`Transcript::extend_sent`] would add.
     #[must_use]
-    pub fn untold(&self, told: &Told) -> &[Arc<Turn>] {
-        let known = if self.begins_with(told) { told.turns.len() } else { 0 };
+    pub fn unsent_turns(&self, sent: &SentMessages) -> &[Arc<Turn>] {
+        let known = if self.begins_with(sent) { sent.turns.len() } else { 0 };
         self.turns.get(known..).unwrap_or_default()
     }
 
-    /// Whether `told` is still a prefix. After a failed write a turn may have taken another course, and then it is
+    /// Whether `sent` is still a prefix. After a failed write a turn may have taken another course, and then it is
     /// another turn: a shared turn is never changed in place.
-    fn begins_with(&self, told: &Told) -> bool {
-        let same = told.turns.iter().zip(&self.turns).filter(|(told, turn)| Arc::ptr_eq(told, turn)).count();
-        same == told.turns.len() && !told.messages.is_empty()
+    fn begins_with(&self, sent: &SentMessages) -> bool {
+        let same = sent.turns.iter().zip(&self.turns).filter(|(sent, turn)| Arc::ptr_eq(sent, turn)).count();
+        same == sent.turns.len() && !sent.messages.is_empty()
     }
 
-    fn opening(&self, history: &[Message]) -> Told {
+    fn opening(&self, history: &[Message]) -> SentMessages {
         let mut messages: Vec<_> = self.spec.prompt.iter().map(|prompt| Message::System(prompt.clone())).collect();
         messages.extend_from_slice(history);
         self.add_input(&mut messages);
-        Told { messages, turns: Vec::new() }
+        SentMessages { messages, turns: Vec::new() }
     }
 
     /// What later queries of the same conversation see of this one: the input and everything that led to the answer.
     /// Instructions were for this query alone, and rejected answers are left out. Images are only mentioned.
     #[must_use]
-    pub fn remembered(&self, showing: &Showing) -> Vec<Message> {
+    pub fn remembered(&self, renderer: &ResultRenderer) -> Vec<Message> {
         let mut messages = Vec::new();
         self.add_input(&mut messages);
         messages.retain(|message| !matches!(message, Message::System(_)));
-        add_turns(&mut messages, self.turns.iter().filter(|turn| turn.rejected.is_none()), showing);
+        add_turns(&mut messages, self.turns.iter().filter(|turn| turn.rejected.is_none()), renderer);
         all_images(&mut messages).for_each(|images| *images = Images::default());
         messages
     }
@@ -357,7 +383,7 @@ impl Transcript {
 }
 
 /// Results are in the order in which the model made the calls.
-fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Arc<Turn>>, showing: &Showing) {
+fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Arc<Turn>>, renderer: &ResultRenderer) {
     for turn in turns {
         let calls = turn.calls.iter().map(|call| MessageCall {
             provider_id: call.asked.provider_id.clone(),
@@ -372,7 +398,8 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
         messages.extend(turn.rejected.clone().map(Message::User));
         for call in &turn.calls {
             let Some(recorded) = &call.result else { continue };
-            let mut content = showing.show(call.asked.call, &recorded.outcome);
+            let outcome = renderer.outcome(call.asked.call, &recorded.outcome);
+            let mut content = renderer.render(call.asked.call, outcome);
             content.extend(edited_note(call));
             if call.loop_noticed {
                 content.push_str(
@@ -384,8 +411,8 @@ fn add_turns<'a>(messages: &mut Vec<Message>, turns: impl Iterator<Item = &'a Ar
                 provider_id: call.asked.provider_id.clone(),
                 alias: call.asked.alias.clone(),
                 content,
-                images: showing.images(&recorded.outcome),
-                is_error: !recorded.outcome.is_success(),
+                images: renderer.images(outcome),
+                is_error: !outcome.is_success(),
             });
         }
     }

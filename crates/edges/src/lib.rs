@@ -51,7 +51,7 @@ pub struct Served {
     pub engine: Engine,
     /// Authentication and rights.
     pub access: auth::Access,
-    /// Names by which the server may be addressed, beside those of its machine.
+    /// Names by which the server may be addressed, in addition to those of its machine.
     hosts: Vec<String>,
     requests: Requests,
     refusals: Refusals,

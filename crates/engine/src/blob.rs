@@ -31,7 +31,7 @@ pub trait Blobs: Send + Sync + 'static {
     async fn read(&self, hash: ContentHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError>;
 
     /// The blobs that were last sealed at least `age` ago.
-    async fn aged(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError>;
+    async fn older_than(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError>;
 
     /// Removes a blob, unless it was sealed (again) within `age`; returns whether it did. Check and removal are atomic
     /// with respect to sealing.

@@ -19,13 +19,17 @@ pub enum EngineError {
     QueryNotFound(Namespace, QueryName),
     #[error("agent `{1}` not found in namespace {0}")]
     AgentNotFound(Namespace, String),
+    #[error("team `{1}` not found in namespace {0}")]
+    TeamNotFound(Namespace, String),
+    #[error("team `{team}` cannot be asked: {missing}")]
+    TeamIncomplete { team: String, missing: String },
     #[error("agent `{agent}` refers to model `{model}`, which does not exist in namespace {namespace}")]
     ModelNotFound { namespace: Namespace, agent: String, model: String },
     #[error("model `{1}` not found in namespace {0}")]
     NoSuchModel(Namespace, String),
     #[error("memory `{1}` not found in namespace {0}")]
     MemoryNotFound(Namespace, String),
-    #[error("the input does not match the parameters of tool `{tool}`: {}", said(violations))]
+    #[error("the input does not match the parameters of tool `{tool}`: {}", sentences(violations))]
     InvalidArguments { tool: String, violations: Vec<Violation> },
     #[error("the input is not a valid template: {0}")]
     InputTemplate(#[source] BadTemplate),
@@ -69,9 +73,9 @@ pub enum EngineError {
     NothingToApprove(QueryName),
     #[error("several calls of query `{0}` wait for approval; say which one is meant")]
     SeveralToApprove(QueryName),
-    #[error("the changed arguments do not match the parameters of tool `{tool}`: {}", said(violations))]
+    #[error("the changed arguments do not match the parameters of tool `{tool}`: {}", sentences(violations))]
     InvalidEdit { tool: String, violations: Vec<Violation> },
-    #[error("the values do not match the parameters that were asked for: {}", said(violations))]
+    #[error("the values do not match the parameters that were asked for: {}", sentences(violations))]
     InvalidValues { violations: Vec<Violation> },
     #[error("{0} queries are queued already; no more are accepted right now")]
     Overloaded(usize),
@@ -104,6 +108,6 @@ fn listed(texts: &[String], between: &str) -> String {
     shown.join(between)
 }
 
-fn said(violations: &[Violation]) -> String {
+fn sentences(violations: &[Violation]) -> String {
     violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("; ")
 }

@@ -5,6 +5,7 @@
 //! model's wire format.
 
 mod admission;
+mod agent_tools;
 mod background;
 pub mod blob;
 pub mod clock;
@@ -28,6 +29,7 @@ pub mod testing;
 mod tests;
 pub mod tool_server;
 mod turns;
+pub mod user_connections;
 pub mod webhook;
 
 pub use blob::Blobs;
@@ -38,6 +40,7 @@ pub use engine::{
     decide::{AskedDecision, DecideReport, DecisionTarget},
     large_results::{BLOB_GRACE, Upload, UploadError},
     results::{PageError, READ_RESULT, ResultContent, Results},
+    tree::QueryTree,
     update::Update,
     workers::{ClaimRequest, ClaimedCall, LeaseToken},
 };
@@ -45,7 +48,7 @@ pub use error::EngineError;
 pub use model::Model;
 pub use queries::{
     live::{CallInProgress, QueryKey},
-    watch::{Watch, Watched},
+    watch::{BelowCall, Watch, Watched},
 };
 pub use registry::{Agent, Registry};
 pub use runner::Runner;

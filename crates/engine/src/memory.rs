@@ -14,7 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use bosun_core::{
-    CallId, ContentHash, Entry, Head, Namespace, QueryName, QueryUid, Timestamp,
+    CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Spec, Timestamp,
     audit::AuditRecord,
     conversation::ConversationKey,
     journal::JournalSize,
@@ -71,6 +71,16 @@ struct MemoryQuery {
     conversation: Option<ConversationKey>,
     /// Of the process that wrote last.
     epoch: u64,
+}
+
+impl MemoryQuery {
+    /// What it was asked; every journal begins with that.
+    fn spec(&self) -> Option<&Spec> {
+        match &self.entries.first()?.event {
+            Event::Created { spec, .. } => Some(spec),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -375,9 +385,7 @@ impl Store for MemoryStore {
     async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let state = self.lock();
         let wanted = |query: &&MemoryQuery| {
-            query.head.namespace == *namespace
-                && page.status.is_none_or(|status| query.head.status() == status)
-                && (!page.approvals || query.head.approvals().next().is_some())
+            query.head.namespace == *namespace && query.spec().is_some_and(|spec| page.wants(&query.head, spec))
         };
         let total = state.queries.values().filter(wanted).count() as u64;
         let older = state
@@ -421,7 +429,7 @@ impl Store for MemoryStore {
                 by_namespace.entry(key.0.clone()).or_default().push(Runnable { key, inherited });
             }
         }
-        let order = wanted.in_turn(by_namespace.keys().cloned().collect());
+        let order = wanted.round_robin(by_namespace.keys().cloned().collect());
         let share = wanted.share(order.len());
         let mut lists: Vec<_> = order.iter().filter_map(|namespace| by_namespace.remove(namespace)).collect();
         lists.iter_mut().for_each(|list| list.truncate(share));
@@ -502,10 +510,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_older_handle_is_fenced() {
-        use crate::testing::scribe::Scribe;
+        use crate::testing::query_writer::QueryWriter;
         let memory = MemoryStore::new();
         let _later = memory.reopen();
-        let refused = Scribe::new("default", "a", 1).create();
+        let refused = QueryWriter::new("default", "a", 1).create();
         assert!(matches!(memory.append(refused), Err(StoreError::Fenced)));
     }
 }

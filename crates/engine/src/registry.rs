@@ -4,6 +4,10 @@
 //! query reads it at submission (definitions are frozen there) and for the model and the runner at each step
 //! (credentials are live).
 
+mod team;
+
+pub use team::{Team, TeamMember};
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
@@ -12,7 +16,7 @@ use std::{
 
 use bosun_core::{
     Namespace, Tool,
-    query::AskedLimits,
+    query::{AskedLimits, TargetKind},
     template::{BadTemplate, MissingValues, RenderError, Template},
     tool::{BindingKind, Confirm, ToolApproval, label_selector::LabelSelector, preset::Preset},
 };
@@ -24,7 +28,9 @@ use crate::{
     engine::conversations::DEFAULT_MEMORY,
     reload::ResourceDiff,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
+    runner::ResultFilter,
     tool_server::{ServerStatus, ToolServers, is_tool_of},
+    user_connections::UserConnections,
 };
 
 /// An agent as its manifest describes it.
@@ -128,6 +134,10 @@ pub struct AgentTool {
     pub approval: Option<ToolApproval>,
     /// jq filters that are applied to the results.
     pub functions: Vec<String>,
+    /// Set if the entry may name an agent or a team itself, and not a tool that stands for it.
+    pub asks: Option<TargetKind>,
+    /// The tools of the client that are passed on to that agent or team.
+    pub passes: Vec<String>,
 }
 
 /// The tools of an agent with certain labels, whichever these are when a query is submitted.
@@ -188,7 +198,9 @@ pub struct Registry {
     generation: u64,
     namespaces: BTreeMap<Namespace, Arc<Configured>>,
     runners: HashMap<BindingKind, Arc<dyn Runner>>,
+    result_filter: Option<Arc<dyn ResultFilter>>,
     tool_servers: Option<Arc<dyn ToolServers>>,
+    pub(crate) user_connections: Option<Arc<dyn UserConnections>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
 }
@@ -201,6 +213,7 @@ struct Configured {
     tools: HashMap<String, Tool>,
     models: HashMap<String, Arc<dyn Model>>,
     memories: BTreeMap<String, DescribedMemory>,
+    teams: BTreeMap<String, Arc<Team>>,
 }
 
 impl Registry {
@@ -346,6 +359,16 @@ impl Registry {
         self.runners.insert(kind, runner);
     }
 
+    /// Sets what applies filters to the results of outside calls.
+    pub fn set_result_filter(&mut self, filter: Arc<dyn ResultFilter>) {
+        self.result_filter = Some(filter);
+    }
+
+    /// What applies filters to the results of outside calls.
+    pub(crate) fn result_filter(&self) -> Option<&Arc<dyn ResultFilter>> {
+        self.result_filter.as_ref()
+    }
+
     /// Sets what connects to the servers that announce tools.
     pub fn set_tool_servers(&mut self, servers: Arc<dyn ToolServers>) {
         self.tool_servers = Some(servers);
@@ -432,9 +455,8 @@ impl Registry {
             if selected.is_some_and(|names| !names.contains(&entry.name)) {
                 continue;
             }
-            match self.tool(namespace, entry.tool()) {
-                Some(tool) => {
-                    let mut tool = frozen(tool);
+            match self.tool_of(namespace, entry) {
+                Some(mut tool) => {
                     if let Some(description) = &entry.description {
                         tool.description.clone_from(description);
                     }
@@ -446,6 +468,7 @@ impl Registry {
                         approval.apply(&mut tool);
                     }
                     tool.functions.clone_from(&entry.functions);
+                    tool.passes.clone_from(&entry.passes);
                     tools.push(tool);
                 }
                 None if selected.is_none() && self.server_of(namespace, entry.tool()).is_some() => {}
@@ -478,7 +501,7 @@ impl Registry {
 
     /// Warnings about the tools of an agent that their MCP servers have not announced.
     pub(crate) fn warn_of_absent(&self, namespace: &Namespace, agent: &Agent) -> Vec<String> {
-        let absent = agent.tools.iter().filter(|entry| self.tool(namespace, entry.tool()).is_none());
+        let absent = agent.tools.iter().filter(|entry| self.tool_of(namespace, entry).is_none());
         let warning = |entry: &AgentTool| {
             let reason = self.why_absent(namespace, entry.tool())?;
             Some(format!("the query has no tool `{}`: {reason}", entry.name))
@@ -499,20 +522,22 @@ impl Registry {
         })
     }
 
-    /// Warnings about tools that have no runner, and about filters that no runner applies.
+    /// Warnings about tools that have no runner.
     pub(crate) fn warn_of_idle(&self, tools: &[Tool]) -> impl Iterator<Item = String> {
-        let idle = tools.iter().filter(|tool| !tool.is_external() && self.runner(tool.binding.kind()).is_none());
+        let idle = tools.iter().filter(move |tool| !tool.is_external() && !self.runs(tool.binding.kind()));
         let warning = |tool: &Tool| {
             let (name, kind) = (&tool.name, tool.binding.kind());
             format!(
                 "tool `{name}` is of type `{kind}`, which this version does not run: a call of it fails with `no_runner`"
             )
         };
-        let unfiltered = tools.iter().filter(|tool| tool.is_external() && !tool.functions.is_empty());
-        let of_unfiltered = |tool: &Tool| {
-            format!("tool `{}` is run by its client: the agent's `functions` are not applied to its results", tool.name)
-        };
-        idle.map(warning).chain(unfiltered.map(of_unfiltered))
+        idle.map(warning)
+    }
+
+    /// Whether this server runs tools of this kind: with a runner, or as queries of their own.
+    #[must_use]
+    pub fn runs(&self, kind: BindingKind) -> bool {
+        matches!(kind, BindingKind::Agent | BindingKind::Team) || self.runner(kind).is_some()
     }
 
     /// The runner of tools of this kind; `None` if there is none.

@@ -58,6 +58,7 @@ kinds! {
     Tool = "Tool", "tools", "ark.mckinsey.com/v1alpha1";
     Memory = "Memory", "memories", "ark.mckinsey.com/v1alpha1";
     Team = "Team", "teams", "ark.mckinsey.com/v1alpha1";
+    Evaluator = "Evaluator", "evaluators", "ark.mckinsey.com/v1alpha1";
     McpServer = "MCPServer", "mcp-servers", "ark.mckinsey.com/v1alpha1";
     ConfigMap = "ConfigMap", "configmaps", "v1";
     /// A namespace that was created explicitly; others exist because they contain something.
@@ -220,6 +221,11 @@ impl Resource {
             .needs
             .iter()
             .filter(|(kind, name)| registry.resource(*kind, &key.namespace, name).is_none())
+            // A tool may stand for an agent or a team.
+            .filter(|(kind, name)| {
+                !matches!(kind, ResourceKind::Agent | ResourceKind::Team)
+                    || registry.tool(&key.namespace, name).is_none()
+            })
             .map(|(kind, name)| format!("{} `{name}`", kind.as_str()))
             .collect();
         if missing.is_empty() {

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, CallId, Namespace, Outcome, Spec, Timestamp, Tool, machine::outcome_code, trace::TraceContext,
+    Actor, CallId, Content, Namespace, Outcome, Spec, Timestamp, Tool, ceiling::HTTP_RESPONSE_BYTES,
+    machine::outcome_code, trace::TraceContext,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -36,6 +37,16 @@ pub trait Runner: Send + Sync + 'static {
         let _ = (call, handle);
     }
 }
+
+/// Applies an agent's filters to a result that a client has delivered. Runners apply those of inside results themselves.
+#[async_trait]
+pub trait ResultFilter: Send + Sync + 'static {
+    /// The outcome that the model gets. `content` is at most [`LARGEST_FILTERED`] bytes long.
+    async fn filter(&self, filters: &[String], content: Content) -> Outcome;
+}
+
+/// The largest result that is filtered; a larger one is shown as it is.
+pub const LARGEST_FILTERED: usize = HTTP_RESPONSE_BYTES;
 
 /// What a runner says of a call.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Status, Timestamp,
+    CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp,
     audit::AuditRecord,
     event::DecodeError,
     head::FoldError,
@@ -24,11 +24,13 @@ use crate::{
 };
 
 pub mod conversations;
+mod finding;
 mod records;
 mod rejections;
 mod webhooks;
 
 pub use conversations::Conversations;
+pub use finding::{QueryPage, QueryTerm, TermChange};
 pub use records::{FoundRecords, Numbered, RecordSearch, Records};
 pub use rejections::{Rejection, Rejections};
 pub use webhooks::{Webhook, WebhookChange, WebhookKey, WebhookProgress, Webhooks};
@@ -170,7 +172,7 @@ pub struct WantedQueries {
 impl WantedQueries {
     /// Orders the namespaces that have work round-robin.
     #[must_use]
-    pub fn in_turn(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
+    pub fn round_robin(&self, namespaces: Vec<Namespace>) -> Vec<Namespace> {
         let after = |namespace: &Namespace| self.after.as_ref().is_none_or(|last| namespace > last);
         let (mut next, rest): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(after);
         next.extend(rest);
@@ -220,18 +222,6 @@ pub struct Stored {
 /// A page of a list ends when the journals of its queries have more bytes than this: answers may be large, and a
 /// thousand of them must not be in memory at once.
 pub const PAGE_BYTES: usize = bosun_core::ceiling::PAGE_BYTES;
-
-/// The wanted page of a list, newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueryPage {
-    /// At most this many queries; fewer, if they are [large](PAGE_BYTES).
-    pub limit: usize,
-    /// Only queries created before this one.
-    pub before: Option<QueryUid>,
-    pub status: Option<Status>,
-    /// Only queries with calls that wait for approval.
-    pub approvals: bool,
-}
 
 /// One page of a list.
 #[derive(Clone, Debug)]

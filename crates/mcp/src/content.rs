@@ -18,7 +18,7 @@ const LONGEST_MESSAGE: usize = 8 * 1024;
 /// How many violations of a schema are listed.
 const VIOLATIONS: usize = 5;
 
-/// The result of `tools/call`, as the protocol has it.
+/// The result of `tools/call`, as the protocol defines it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ToolResult {
     pub(crate) content: Vec<Value>,
@@ -49,11 +49,11 @@ impl ToolResult {
     pub(crate) fn into_outcome(self, schema: Option<&Schema>, redactor: &Redactor) -> Outcome {
         if self.is_error {
             let texts: Vec<&str> = self.content.iter().filter_map(text).collect();
-            let said = match texts.join("\n") {
-                said if said.trim().is_empty() => "the tool failed and did not say why".to_owned(),
-                said => redactor.clean_to(&said, LONGEST_MESSAGE),
+            let message = match texts.join("\n") {
+                message if message.trim().is_empty() => "the tool failed and did not say why".to_owned(),
+                message => redactor.clean_to(&message, LONGEST_MESSAGE),
             };
-            return Outcome::failure(outcome_code::TOOL_FAILED, said);
+            return Outcome::failure(outcome_code::TOOL_FAILED, message);
         }
         if let Some((schema, structured)) = schema.zip(self.structured.as_ref())
             && let violations = schema.validate(structured)

@@ -95,10 +95,14 @@ fn of_http(error: &StreamableHttpError<HttpError>, redactor: &Redactor) -> McpEr
             code: i32::from(status.status),
             message: "the server is overloaded or failing".to_owned(),
         },
-        StreamableHttpError::UnexpectedServerResponse(said) => {
-            let said = redactor.clean(said);
-            let is_refused = said.starts_with("HTTP 400") || said.starts_with("HTTP 401");
-            if is_refused && is_about_session(&said) { McpError::Stale(said) } else { McpError::Unreadable(said) }
+        StreamableHttpError::UnexpectedServerResponse(message) => {
+            let message = redactor.clean(message);
+            let is_refused = message.starts_with("HTTP 400") || message.starts_with("HTTP 401");
+            if is_refused && is_about_session(&message) {
+                McpError::Stale(message)
+            } else {
+                McpError::Unreadable(message)
+            }
         }
         StreamableHttpError::UnexpectedContentType(kind) => {
             let kind = kind.as_deref().map_or_else(|| "no type".to_owned(), |kind| redactor.clean_to(kind, 100));

@@ -27,7 +27,7 @@ use crate::{
     pins::Pins,
     runner::McpRunner,
     server::{ApproveFault, Server, Shared},
-    session::Means,
+    session::SessionContext,
 };
 
 /// How long all servers together may take to shut down.
@@ -65,7 +65,7 @@ impl Host {
         pins: Option<PathBuf>,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let means = Means { pool, secrets, tasks: TaskTracker::new() };
+        let means = SessionContext { pool, secrets, tasks: TaskTracker::new() };
         let pins = Arc::new(Pins::open(pins)?);
         let shared = Arc::new(Shared { means, pins, clock, tools_changed: tokio::sync::Notify::new() });
         let servers = Arc::new(Servers { table: Table::default(), shared });

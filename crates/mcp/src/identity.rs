@@ -1,7 +1,7 @@
 //! Which callers may share a session with a server.
 //!
-//! A server may keep state for a session: a login, a working directory, an open document. Callers share one session all
-//! the same, since most servers keep none and a session for each caller costs a connection or a program. They do not
+//! A server may keep state for a session: a login, a working directory, an open document. Callers nevertheless share
+//! one session, since most servers keep none and a session for each caller costs a connection or a program. They do not
 //! share it where the manifest says so (`sessions: per-actor`), or where a header depends on the query, since such a
 //! header tells the server on whose behalf it is called.
 

@@ -1,4 +1,4 @@
-//! What a server may tell and ask this client of its own accord.
+//! Notifications and requests that a server may send to this client.
 //!
 //! It may report progress and that its tools have changed. Sampling and roots are answered as unsupported: a server must
 //! not spend the operator's tokens. So is elicitation, unless the manifest has it answered with defaults.

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_two_tools_would_share_is_told_apart_by_a_hash_unless_it_is_exact() {
+    fn a_name_that_two_tools_would_share_gets_a_hash_unless_it_is_exact() {
         let names = in_catalogue("s", &["a-b", "a_b", "a.b", "c"]);
         assert_eq!(names[0], "s-a-b");
         assert_eq!(names[3], "s-c");

@@ -1,8 +1,8 @@
 //! Pinned definitions: what each server's tools were when they were first seen or last approved.
 //!
 //! A server that changes what a tool says or takes after it was trusted is an attack (OWASP MCP03, "rug pull"), and so
-//! is a new tool beside the trusted ones, which defeats pins by name. The file is replaced atomically. Pins of a server
-//! that is removed stay: adding it again must not approve what has changed meanwhile.
+//! is a new tool next to the trusted ones, which defeats pins by name. The file is replaced atomically. Pins of a
+//! server that is removed stay: adding it again must not approve what has changed meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -85,12 +85,12 @@ impl Pins {
         let known = pinned.servers.get(&key);
         let verdicts: Vec<Verdict> = announced.iter().map(|one| judge(policy, known, one)).collect();
         let is_accepted = |verdict: &Verdict| !matches!(verdict, Verdict::Withheld(_));
-        let news = announced.iter().zip(&verdicts).filter(|(one, verdict)| {
+        let unpinned = announced.iter().zip(&verdicts).filter(|(one, verdict)| {
             is_accepted(verdict) && known.and_then(|known| known.get(&one.name)) != Some(*one)
         });
-        let news: Vec<Definition> = news.map(|(one, _)| one.clone()).collect();
-        if !news.is_empty() {
-            self.pin(&mut pinned, &key, news)?;
+        let unpinned: Vec<Definition> = unpinned.map(|(one, _)| one.clone()).collect();
+        if !unpinned.is_empty() {
+            self.pin(&mut pinned, &key, unpinned)?;
         }
         Ok(verdicts)
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_survive_a_restart_and_a_damaged_file_is_not_begun_anew() {
+    fn pins_survive_a_restart_and_a_damaged_file_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pins.json");
         let (first, changed) = (definition("a", "d", json!({})), definition("a", "e", json!({})));

@@ -137,7 +137,7 @@ impl<S: Poolable> SessionPool<S> {
         Ok((slot, evicted))
     }
 
-    /// Closes sessions that are idle for too long, for ever.
+    /// Closes sessions that are idle for too long, forever.
     pub(crate) async fn close_idle(&self) {
         loop {
             let first = self.lock().values().filter(|pooled| pooled.calls == 0).map(|pooled| pooled.last_used).min();

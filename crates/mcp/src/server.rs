@@ -30,7 +30,7 @@ use crate::{
     name,
     pins::{Pins, Verdict},
     pool::{BorrowedSession, SessionPool},
-    session::{Means, Session},
+    session::{Session, SessionContext},
 };
 
 /// The backoff between attempts: doubled from the first to the last.
@@ -46,7 +46,7 @@ const FAULTS_SHOWN: usize = 3;
 
 /// What all servers of a host share.
 pub(crate) struct Shared {
-    pub(crate) means: Means,
+    pub(crate) means: SessionContext,
     pub(crate) pins: Arc<Pins>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Notified when the accepted tools of any server have changed.

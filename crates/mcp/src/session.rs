@@ -63,7 +63,7 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the program provides to its sessions.
 #[derive(Debug)]
-pub(crate) struct Means {
+pub(crate) struct SessionContext {
     pub(crate) pool: Arc<Pool>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) tasks: TaskTracker,
@@ -76,7 +76,7 @@ pub(crate) struct Session {
     progress: Arc<ProgressSinks>,
     program: Mutex<Option<Program>>,
     /// What the program said when the session broke.
-    last_words: OnceCell<String>,
+    exit_report: OnceCell<String>,
     redactor: Arc<Redactor>,
     elicitation: ElicitationPolicy,
     /// Cancelled to end the session; rmcp cancels it too, when the session has ended by itself.
@@ -101,7 +101,7 @@ impl Session {
     /// Connects to a server. `headers` are sent in addition to those that are the same in all sessions. `is_older` remembers that it speaks a revision with `initialize`, so that a server which
     /// ignores the newer protocol's first request costs ten seconds only once.
     pub(crate) async fn open(
-        means: &Means,
+        means: &SessionContext,
         server: &Arc<McpServerManifest>,
         headers: &[(String, String)],
         is_older: &AtomicBool,
@@ -123,7 +123,7 @@ impl Session {
 
     async fn open_as(
         lifecycle: ClientLifecycleMode,
-        means: &Means,
+        means: &SessionContext,
         server: &Arc<McpServerManifest>,
         headers: &[(String, String)],
         list_changed: &Arc<Notify>,
@@ -188,7 +188,7 @@ impl Session {
             peer,
             progress,
             program: Mutex::new(program),
-            last_words: OnceCell::new(),
+            exit_report: OnceCell::new(),
             redactor,
             elicitation: server.elicitation,
             stop,
@@ -324,10 +324,10 @@ impl Session {
     /// is about to stop the program.
     async fn with_program(&self, reason: String) -> String {
         let ask = async || match self.program.lock().await.as_mut() {
-            Some(program) => program.last_words().await,
+            Some(program) => program.exit_report().await,
             None => String::new(),
         };
-        reason + self.last_words.get_or_init(ask).await
+        reason + self.exit_report.get_or_init(ask).await
     }
 
     pub(crate) async fn why_closed(&self) -> String {
@@ -383,7 +383,7 @@ impl Connecting {
         };
         match (error, program.as_mut()) {
             (McpError::Unavailable(reason), Some(program)) => {
-                Err(McpError::Unavailable(reason + &program.last_words().await))
+                Err(McpError::Unavailable(reason + &program.exit_report().await))
             }
             (error, _) => Err(error),
         }

@@ -119,7 +119,7 @@ impl Program {
 
     /// How the program ended, and the last lines of its standard error; empty if neither is known. A program that is
     /// ending gets a moment to do so.
-    pub(crate) async fn last_words(&mut self) -> String {
+    pub(crate) async fn exit_report(&mut self) -> String {
         let ending = async {
             let status = self.child.wait().await;
             self.drained.cancelled().await;

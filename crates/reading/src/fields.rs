@@ -480,13 +480,13 @@ impl<'n, T: Tree> Fields<'n, &'n T> {
 
 /// What is left of a JSON object, without the report that its reading goes into.
 #[derive(Debug)]
-pub struct Unread {
+pub struct UnreadFields {
     path: Path,
     object: Object,
 }
 
-impl Unread {
-    /// Goes on reading.
+impl UnreadFields {
+    /// Continues reading.
     pub fn resume(self, report: &Report) -> Fields<'_, Object> {
         Fields::of_source(Position { report, owner: None, path: self.path, root: 0 }, self.object)
     }
@@ -502,10 +502,10 @@ impl<'n> Fields<'n, Object> {
         Object::mapping(body).map(|object| Self::of_source(position, object))
     }
 
-    /// Stops reading, so that the report can move; [`Unread::resume`] goes on.
+    /// Stops reading, so that the report can move; [`UnreadFields::resume`] continues.
     #[must_use]
-    pub fn suspend(self) -> Unread {
-        Unread { path: self.position.path, object: self.source }
+    pub fn suspend(self) -> UnreadFields {
+        UnreadFields { path: self.position.path, object: self.source }
     }
 
     /// Removes a field that is accepted and has no effect, or that is refused.

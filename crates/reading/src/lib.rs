@@ -27,7 +27,7 @@ mod warning;
 pub mod yaml;
 
 pub use fault::{Fault, FaultClass, Faults};
-pub use fields::{Fields, Text, Unread};
+pub use fields::{Fields, Text, UnreadFields};
 pub use node::{Data, Member, Node, Shape, Syntax, Tree};
 pub use path::Path;
 pub use place::{Locator, SourcePlace};

@@ -109,13 +109,13 @@ fn is_plain(key: &str) -> bool {
 /// A path that is only built when it is asked for: a walk over a million values would otherwise build
 /// a million paths.
 #[derive(Debug)]
-pub enum Trail<'a> {
+pub enum LazyPath<'a> {
     At(&'a Path),
-    Key(&'a Trail<'a>, &'a str),
-    Index(&'a Trail<'a>, usize),
+    Key(&'a LazyPath<'a>, &'a str),
+    Index(&'a LazyPath<'a>, usize),
 }
 
-impl Trail<'_> {
+impl LazyPath<'_> {
     #[must_use]
     pub fn to_path(&self) -> Path {
         match self {

@@ -14,7 +14,7 @@ use bosun_core::{
     schema::path::with_key,
 };
 
-use crate::{Fault, FaultClass, Fields, Path, SourcePlace, Syntax, Tree, Warning, path::Trail};
+use crate::{Fault, FaultClass, Fields, Path, SourcePlace, Syntax, Tree, Warning, path::LazyPath};
 
 /// What is wrong with one text.
 #[derive(Debug)]
@@ -176,7 +176,7 @@ impl Report {
     }
 
     /// A fault inside of a large value, where building the path is the costly part.
-    pub fn fault_on_trail(&self, trail: &Trail<'_>, code: &'static str, message: impl Into<String>) {
+    pub fn fault_on_trail(&self, trail: &LazyPath<'_>, code: &'static str, message: impl Into<String>) {
         if self.is_full() {
             self.omit(1);
         } else {
@@ -234,7 +234,7 @@ impl Report {
     }
 
     /// As [`Report::fault_on_trail`], for a warning.
-    pub fn warn_on_trail(&self, trail: &Trail<'_>, code: &'static str, message: impl Into<String>) {
+    pub fn warn_on_trail(&self, trail: &LazyPath<'_>, code: &'static str, message: impl Into<String>) {
         self.warn_with(|| Warning { path: trail.to_path().into(), code, message: message.into() });
     }
 

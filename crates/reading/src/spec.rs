@@ -97,6 +97,7 @@ pub const AGENT_TOOL: FieldTable = &[
     Field::new("approval", approval_schema),
     Field::new("functions", || list_schema(object_schema(FUNCTION, &["name", "value"]))),
     Field::new("labelSelector", || object_schema(LABEL_SELECTOR, &[])),
+    Field::new("externalTools", || list_schema(text_schema())),
 ];
 /// A filter that is applied to the results of a tool.
 pub const FUNCTION: FieldTable = &[Field::new("name", || json!({"const": "jq"})), VALUE];
@@ -193,8 +194,42 @@ pub const TOOL: FieldTable = &[
     Field::new("builtin", name_or_named_schema),
     Field::new("inline", || object_schema(INLINE, &["language", "source"])),
     Field::new("external", || object_schema(EXTERNAL, &[])),
+    Field::new("nango", || object_schema(NANGO, &["source", "provider"])),
     Field::new("approval", approval_schema),
 ];
+/// How an integration of Nango runs a tool.
+pub const NANGO: FieldTable = &[
+    Field::new("source", || json!({"enum": NANGO_SOURCES})),
+    Field::new("provider", text_schema),
+    Field::new("action", text_schema),
+    Field::new("model", text_schema),
+    Field::new("entityAliases", texts_schema),
+    Field::new("timeout", duration_schema),
+];
+/// A tool as an entry of `tool-config.json` has it, which is another form of a body.
+pub const TOOL_CONFIG: FieldTable = &[
+    Field::new("description", text_schema),
+    Field::new("category", text_schema),
+    Field::new("display_name", text_schema),
+    Field::new("lc_name", text_schema),
+    Field::new("version", text_schema),
+    Field::new("parameters", json_schema_schema),
+    Field::new("providerConfigKey", text_schema),
+    Field::new("source", || json!({"enum": NANGO_SOURCES})),
+    Field::new("action", text_schema),
+    Field::new("cache_model", text_schema),
+    Field::new("entity_aliases", texts_schema),
+    Field::new("timeout", duration_schema),
+    Field::new("cache", cache_schema),
+    Field::new("confirm", confirm_schema),
+    Field::new("approval_timeout", duration_schema),
+    Field::new("read_only", flag_schema),
+    Field::new("destructive", flag_schema),
+    Field::new("idempotent", flag_schema),
+    Field::new("open_world", flag_schema),
+];
+/// What an integration of Nango does for a tool.
+pub const NANGO_SOURCES: &[&str] = &["cache", "action"];
 pub const TOOL_ANNOTATIONS: FieldTable = &[
     Field::new("title", text_schema),
     Field::new("readOnlyHint", flag_schema),
@@ -229,7 +264,8 @@ pub const MCP: FieldTable =
     &[Field::new("toolName", text_schema), Field::new("mcpServerRef", || object_schema(NAMED, &["name"]))];
 pub const INLINE: FieldTable =
     &[Field::new("language", || json!({"enum": LANGUAGES})), Field::new("source", text_schema)];
-pub const EXTERNAL: FieldTable = &[Field::new("timeout", duration_schema)];
+pub const EXTERNAL: FieldTable =
+    &[Field::new("timeout", duration_schema), Field::new("onExpired", || json!({"enum": ["tell", "fail"]}))];
 
 /// The name itself is an older form.
 fn name_or_named_schema() -> Value {
@@ -274,6 +310,13 @@ pub const TEAM_MEMBER: FieldTable =
 pub const GRAPH: FieldTable = &[Field::new("edges", || list_schema(object_schema(EDGE, &["from", "to"])))];
 pub const EDGE: FieldTable = &[Field::new("from", text_schema), Field::new("to", text_schema)];
 pub const SELECTOR: FieldTable = &[Field::new("agent", text_schema), Field::new("selectorPrompt", text_schema)];
+
+pub const EVALUATOR: FieldTable = &[
+    Field::new("description", text_schema),
+    Field::new("address", value_source_schema),
+    Field::new("parameters", || list_schema(object_schema(EVALUATOR_PARAMETER, &["name", "value"]))),
+];
+pub const EVALUATOR_PARAMETER: FieldTable = &[Field::new("name", text_schema), Field::new("value", text_schema)];
 
 /// The transports of MCP servers.
 pub const TRANSPORTS: &[&str] = &["http", "stdio", "sse"];

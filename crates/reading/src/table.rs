@@ -76,6 +76,12 @@ pub fn name_schema() -> Value {
     json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLength": 253})
 }
 
+/// The name of a tool: that of every resource, or one that model APIs accept.
+#[must_use]
+pub fn tool_name_schema() -> Value {
+    json!({"anyOf": [name_schema(), {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"}]})
+}
+
 #[must_use]
 pub fn namespace_schema() -> Value {
     json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63})

@@ -2,18 +2,24 @@
 //!
 //! The one reader of it: the server reads its manifests and what clients store with it, and the
 //! converters read ARK's files with it, so that both have the same rules. All of ARK's types are read,
-//! and `external`, which is ours: a tool of the catalogue that clients run. Whether a builtin tool
-//! exists, and whether a schema is valid, is left to the caller.
+//! and two of ours: `external`, a tool of the catalogue that clients run, and `nango`, an integration.
+//! Whether a builtin tool exists, and whether a schema is valid, is left to the caller.
 
 use std::time::Duration;
 
 use bosun_core::{
     Binding,
-    tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, ToolApproval},
+    query::ExpiryPolicy,
+    tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, Nango, ToolApproval},
 };
 use serde_json::{Value, json};
 
 use crate::{Fields, Shape, Text, Tree, approval, named_values, spec};
+
+/// Annotations of a resource for fields of a tool that ARK's specification lacks.
+pub const CATEGORY: &str = "category";
+pub const VERSION: &str = "version";
+pub const LC_NAME: &str = "lc_name";
 
 const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
 /// The longest script that ARK accepts.
@@ -28,6 +34,7 @@ pub struct ToolSpec<'n, T> {
     /// The resource that the binding names: a builtin tool, an MCP server, an agent or a team.
     pub refers_to: Option<Text<'n>>,
     pub timeout: Option<Duration>,
+    pub on_expired: Option<ExpiryPolicy>,
     pub cache: Option<CachePolicy>,
     pub description: Option<String>,
     pub title: Option<String>,
@@ -42,11 +49,12 @@ struct Bound<'n> {
     binding: Binding,
     refers_to: Option<Text<'n>>,
     timeout: Option<Duration>,
+    on_expired: Option<ExpiryPolicy>,
 }
 
 impl<'n> From<Binding> for Bound<'n> {
     fn from(binding: Binding) -> Self {
-        Self { binding, refers_to: None, timeout: None }
+        Self { binding, refers_to: None, timeout: None, on_expired: None }
     }
 }
 
@@ -67,8 +75,9 @@ pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>
         BindingKind::Builtin => named(&spec, "builtin", |name| Binding::Builtin { name }),
         BindingKind::Inline => inline(&spec),
         BindingKind::External => Some(external(&spec)),
+        BindingKind::Nango => nango(&spec),
         // No manifest has them.
-        BindingKind::Nango | BindingKind::A2a => None,
+        BindingKind::A2a => None,
     };
     let description = spec.text("description").map(|text| text.value.to_owned());
     let (annotations, title) = annotations(&spec);
@@ -87,11 +96,23 @@ pub fn read<'n, T: Tree>(resource: &Fields<'n, &'n T>) -> Option<ToolSpec<'n, T>
         approval::read(&spec)
     };
     spec.finish();
-    let (binding, refers_to, timeout) = match bound {
-        Some(Bound { binding, refers_to, timeout }) => (Some(binding), refers_to, timeout),
-        None => (None, None, None),
+    let (binding, refers_to, timeout, on_expired) = match bound {
+        Some(Bound { binding, refers_to, timeout, on_expired }) => (Some(binding), refers_to, timeout, on_expired),
+        None => (None, None, None, None),
     };
-    Some(ToolSpec { kind, binding, refers_to, timeout, cache, description, title, annotations, approval, input_schema })
+    Some(ToolSpec {
+        kind,
+        binding,
+        refers_to,
+        timeout,
+        on_expired,
+        cache,
+        description,
+        title,
+        annotations,
+        approval,
+        input_schema,
+    })
 }
 
 fn known_types() -> String {
@@ -197,15 +218,57 @@ fn inline<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
     Some(Binding::Inline { language: language?.value.to_owned(), source: source?.value.to_owned() }.into())
 }
 
-/// A tool that clients run need not say anything but how long a call of it waits.
+/// What a tool-config says about a provider, in the spelling that answers have.
+fn nango<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
+    let hint = "write `nango: {source: action, provider: …, action: …}`";
+    let fields = spec.required_fields("nango", hint)?.with_table(spec::NANGO);
+    let provider = fields.required_text("provider", "the key of an integration at Nango: its `providerConfigKey`");
+    let sources = "sources are `cache`, which reads synced records, and `action`";
+    let source = fields.required_text("source", sources);
+    let timeout = fields.positive_duration("timeout");
+    let entity_aliases = || {
+        let aliases = fields.texts("entityAliases").into_iter();
+        aliases.map(|(alias, entity)| (alias.to_owned(), entity.value.to_owned())).collect()
+    };
+    let provider = provider.map(|provider| provider.value.to_owned());
+    let nango = match source?.value {
+        "cache" => {
+            let model = fields.required_text("model", "the model that a sync stores, for instance `GmailThread`");
+            fields.unserved(&["action"], "the tool reads from the cache; leave it out");
+            let entity_aliases = entity_aliases();
+            fields.finish();
+            Nango::Cache { provider: provider?, model: model?.value.to_owned(), entity_aliases }
+        }
+        "action" => {
+            let action = fields.required_text("action", "the name of the action at Nango, for instance `send-email`");
+            fields.unserved(&["model", "entityAliases"], "the tool runs an action; leave it out");
+            fields.finish();
+            Nango::Action { provider: provider?, action: action?.value.to_owned() }
+        }
+        other => {
+            fields.fault_of("source", "source_unknown", format!("`{other}` is neither `cache` nor `action`"), sources);
+            return None;
+        }
+    };
+    Some(Bound { timeout, ..Binding::Nango(nango).into() })
+}
+
+/// A tool that clients run need not say anything but how long a call of it waits, and what happens if that is too long.
 fn external<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Bound<'n> {
-    let timeout = spec.fields("external").and_then(|external| {
+    let mut bound = Bound::from(Binding::External);
+    if let Some(external) = spec.fields("external") {
         let external = external.with_table(spec::EXTERNAL);
-        let timeout = external.positive_duration("timeout");
+        bound.timeout = external.positive_duration("timeout");
+        if let Some(written) = external.text("onExpired") {
+            bound.on_expired = ExpiryPolicy::parse(written.value);
+            if bound.on_expired.is_none() {
+                let message = format!("`{}` is not a policy", written.value);
+                external.fault_of("onExpired", "bad_value", message, "write `tell` or `fail`");
+            }
+        }
         external.finish();
-        timeout
-    });
-    Bound { timeout, ..Binding::External.into() }
+    }
+    bound
 }
 
 /// A time, or `{ttl: …, scope: …}`: how long results are cached, and who shares them.

@@ -30,7 +30,7 @@ pub enum End {
     Clean,
     /// The connection is cut.
     Cut,
-    /// Nothing, for ever.
+    /// Nothing, forever.
     Silence,
 }
 

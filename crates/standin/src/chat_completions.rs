@@ -9,8 +9,8 @@ use bosun_wire::chat::{Content, Message};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Part, Said, Turn};
-use bosun_adapters::model::scripted::{Played, WireFailure};
+use super::{Answer, Part, ReadMessage, Turn};
+use bosun_adapters::model::scripted::{ScriptedReply, WireFailure};
 
 #[derive(Deserialize)]
 struct Request {
@@ -48,7 +48,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     }
     let mut names: Vec<(String, String)> = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for message in request.messages {
         if !matches!(message, Message::Tool { .. })
             && let Some(id) = open.first()
@@ -60,19 +60,19 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
         }
         match message {
             Message::System { .. } => {}
-            Message::User { content } => said.push(Said::User(text(content))),
+            Message::User { content } => messages.push(ReadMessage::User(text(content))),
             Message::Assistant { tool_calls, .. } => {
                 open = tool_calls.iter().map(|call| call.id.to_string()).collect();
                 names
                     .extend(tool_calls.into_iter().map(|call| (call.id.into_owned(), call.function.name.into_owned())));
-                said.push(Said::Assistant { thinks: None });
+                messages.push(ReadMessage::Assistant { thinks: None });
             }
             Message::Tool { tool_call_id, content, .. } => {
                 let Some((_, name)) = names.iter().rev().find(|(id, _)| *id == tool_call_id) else {
                     return Err(format!("no tool call has the id `{tool_call_id}`"));
                 };
                 open.retain(|id| *id != tool_call_id);
-                said.push(Said::Result { alias: name.clone(), content: text(content) });
+                messages.push(ReadMessage::Result { alias: name.clone(), content: text(content) });
             }
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     }
     Ok(Turn {
         model: request.model,
-        said,
+        messages,
         stream: request.stream,
         with_usage: request.stream_options.is_some_and(|options| options.include_usage),
     })
@@ -100,21 +100,21 @@ pub(super) fn failure(failure: &WireFailure) -> Answer {
     Answer::failure(failure, &body)
 }
 
-fn call_id(turn: usize, index: usize, played: &Played<'_>) -> String {
+fn call_id(turn: usize, index: usize, played: &ScriptedReply<'_>) -> String {
     let index = if played.faults.is_some_and(|faults| faults.same_ids) { 0 } else { index };
     format!("call_scripted_{turn}_{index}")
 }
 
-fn finish_reason<'a>(played: &'a Played<'_>) -> &'a str {
+fn finish_reason<'a>(played: &'a ScriptedReply<'_>) -> &'a str {
     let wrong = played.faults.and_then(|faults| faults.finish.as_deref());
     wrong.unwrap_or(if played.calls.is_empty() { "stop" } else { "tool_calls" })
 }
 
-fn has_usage(played: &Played<'_>) -> bool {
+fn has_usage(played: &ScriptedReply<'_>) -> bool {
     played.faults.is_none_or(|faults| !faults.no_usage)
 }
 
-fn usage(played: &Played<'_>) -> Value {
+fn usage(played: &ScriptedReply<'_>) -> Value {
     json!({
         "prompt_tokens": played.usage.prompt_tokens,
         "completion_tokens": played.usage.completion_tokens,
@@ -124,7 +124,7 @@ fn usage(played: &Played<'_>) -> Value {
 }
 
 /// A whole answer.
-pub(super) fn plain(turn: &Turn, played: &Played<'_>) -> Answer {
+pub(super) fn plain(turn: &Turn, played: &ScriptedReply<'_>) -> Answer {
     let calls: Vec<_> = (played.calls.iter().enumerate())
         .map(|(index, (name, arguments))| {
             let function = json!({"name": name, "arguments": arguments});
@@ -152,7 +152,7 @@ pub(super) fn plain(turn: &Turn, played: &Played<'_>) -> Answer {
 }
 
 /// The same, as it streams.
-pub(super) fn stream(turn: &Turn, played: &Played<'_>) -> Answer {
+pub(super) fn stream(turn: &Turn, played: &ScriptedReply<'_>) -> Answer {
     let with_usage = turn.with_usage && has_usage(played);
     let event = |choices: Value| {
         let mut event = json!({

@@ -166,7 +166,7 @@ mod tests {
         let context = RunContext::alone(Actor::local(), Duration::from_secs(9));
         let first = add(builtins(), &file).unwrap();
         first.run(&call("ledger", 0, 1, json!({"entry": "a\nb"})), &context).await;
-        // A later process goes on where the first one stopped.
+        // A later process continues where the first one stopped.
         let second = add(builtins(), &file).unwrap();
         let reply = second.run(&call("ledger_idempotent", 1, 2, json!({})), &context).await;
         assert_eq!(reply, RunReply::Done(Outcome::success("written")));

@@ -1,7 +1,7 @@
 //! A stand-in for the APIs of paid models: OpenAI's chat completions and Anthropic's messages, over real
 //! HTTP, in their exact wire format, with no key and no cost.
 //!
-//! It plays a [`Script`], or answers that a test wrote down byte by byte. It reads requests as strictly
+//! It answers from a [`Script`], or with answers that a test wrote down byte by byte. It reads requests as strictly
 //! as the real APIs do, so a conversation that they would refuse is refused here, and it can misbehave
 //! in every way that they do. What it says follows from the request alone, but for faults that happen a
 //! number of `times`: for these it counts how often it was asked the same.
@@ -46,14 +46,14 @@ const LARGEST_REQUEST: usize = 64 * 1024 * 1024;
 
 /// What a stand-in answers.
 #[derive(Clone, Debug)]
-pub enum Plays {
+pub enum StandInAnswers {
     /// A script, in whichever wire format it is asked.
     Script(Arc<Script>),
     /// These, one after the other.
     Answers(Vec<Answer>),
 }
 
-impl Plays {
+impl StandInAnswers {
     /// Reads a script; `file` is where it came from, for the messages.
     ///
     /// # Errors
@@ -98,13 +98,13 @@ impl Api {
 /// One request, as far as a script looks at it.
 struct Turn {
     model: String,
-    said: Vec<Said>,
+    messages: Vec<ReadMessage>,
     stream: bool,
     /// Whether a stream ends with the count of tokens.
     with_usage: bool,
 }
 
-enum Said {
+enum ReadMessage {
     User(String),
     Assistant {
         /// Whether it begins with a thought, where the API wants thoughts back.
@@ -118,25 +118,25 @@ enum Said {
 
 impl Turn {
     fn lines(&self) -> Vec<ScriptLine<'_>> {
-        let lines = self.said.iter().map(|said| match said {
-            Said::User(text) => ScriptLine::User(text),
-            Said::Assistant { .. } => ScriptLine::Assistant,
-            Said::Result { alias, content } => ScriptLine::Result { alias, content },
+        let lines = self.messages.iter().map(|message| match message {
+            ReadMessage::User(text) => ScriptLine::User(text),
+            ReadMessage::Assistant { .. } => ScriptLine::Assistant,
+            ReadMessage::Result { alias, content } => ScriptLine::Result { alias, content },
         });
         lines.collect()
     }
 
     /// Whether a thought of these turns is missing, where the API wants them back.
     fn lacks(&self, thoughts: &[bool]) -> bool {
-        let answers = self.said.iter().rev().take_while(|said| !matches!(said, Said::User(_)));
-        let answers =
-            answers.filter_map(|said| if let Said::Assistant { thinks } = said { Some(*thinks) } else { None });
+        let answers = self.messages.iter().rev().take_while(|message| !matches!(message, ReadMessage::User(_)));
+        let answers = answers
+            .filter_map(|message| if let ReadMessage::Assistant { thinks } = message { Some(*thinks) } else { None });
         answers.zip(thoughts.iter().rev()).any(|(thinks, thought)| thinks == Some(false) && *thought)
     }
 
     /// Which answer of the conversation is asked for, counted from 1.
     fn number(&self) -> usize {
-        self.said.iter().filter(|said| matches!(said, Said::Assistant { .. })).count() + 1
+        self.messages.iter().filter(|message| matches!(message, ReadMessage::Assistant { .. })).count() + 1
     }
 }
 
@@ -179,8 +179,8 @@ pub fn play(script: &Script, api: Api, body: &[u8], earlier: impl FnOnce() -> u3
 }
 
 /// The stand-in as a service, for tests with a server of their own. It records no requests.
-pub fn router(plays: Plays) -> Router {
-    Router::new().fallback(answer).with_state(Arc::new(Shared::new(plays, false)))
+pub fn router(answers: StandInAnswers) -> Router {
+    Router::new().fallback(answer).with_state(Arc::new(Shared::new(answers, false)))
 }
 
 /// A recorded request.
@@ -209,14 +209,14 @@ pub struct StandIn {
 
 #[derive(Debug)]
 struct Shared {
-    repertoire: Mutex<Repertoire>,
+    answer_queue: Mutex<AnswerQueue>,
     /// `None` if requests are not recorded.
     recorded: Option<Mutex<Vec<Recorded>>>,
     arrived: Notify,
 }
 
 #[derive(Debug)]
-enum Repertoire {
+enum AnswerQueue {
     Script { script: Arc<Script>, asked: HashMap<ContentHash, u32> },
     Answers(VecDeque<Answer>),
 }
@@ -226,21 +226,21 @@ impl StandIn {
     ///
     /// # Errors
     /// If there is no free port.
-    pub async fn recording(plays: Plays) -> io::Result<Self> {
-        Self::open(TcpListener::bind("127.0.0.1:0").await?, plays, true)
+    pub async fn recording(answers: StandInAnswers) -> io::Result<Self> {
+        Self::open(TcpListener::bind("127.0.0.1:0").await?, answers, true)
     }
 
     /// Serves on a port, and records nothing.
     ///
     /// # Errors
     /// If the port is not usable.
-    pub fn serving(listener: TcpListener, plays: Plays) -> io::Result<Self> {
-        Self::open(listener, plays, false)
+    pub fn serving(listener: TcpListener, answers: StandInAnswers) -> io::Result<Self> {
+        Self::open(listener, answers, false)
     }
 
-    fn open(listener: TcpListener, plays: Plays, records: bool) -> io::Result<Self> {
+    fn open(listener: TcpListener, answers: StandInAnswers, records: bool) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(plays, records));
+        let shared = Arc::new(Shared::new(answers, records));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { axum::serve(listener, router).await });
@@ -278,18 +278,18 @@ impl StandIn {
 }
 
 impl Shared {
-    fn new(plays: Plays, records: bool) -> Self {
-        let repertoire = Mutex::new(match plays {
-            Plays::Script(script) => Repertoire::Script { script, asked: HashMap::new() },
-            Plays::Answers(answers) => Repertoire::Answers(answers.into()),
+    fn new(answers: StandInAnswers, records: bool) -> Self {
+        let answer_queue = Mutex::new(match answers {
+            StandInAnswers::Script(script) => AnswerQueue::Script { script, asked: HashMap::new() },
+            StandInAnswers::Answers(answers) => AnswerQueue::Answers(answers.into()),
         });
-        Self { repertoire, recorded: records.then(Mutex::default), arrived: Notify::new() }
+        Self { answer_queue, recorded: records.then(Mutex::default), arrived: Notify::new() }
     }
 
     fn next(&self, api: Option<Api>, method: &str, body: &[u8]) -> Answer {
-        let script = match &mut *lock(&self.repertoire) {
-            Repertoire::Script { script, .. } => Arc::clone(script),
-            Repertoire::Answers(answers) => {
+        let script = match &mut *lock(&self.answer_queue) {
+            AnswerQueue::Script { script, .. } => Arc::clone(script),
+            AnswerQueue::Answers(answers) => {
                 let none = || Answer::json(500, r#"{"error":{"message":"one request too many"}}"#);
                 return answers.pop_front().unwrap_or_else(|| none().header("x-should-retry", "false"));
             }
@@ -304,13 +304,13 @@ impl Shared {
 
     /// How often this was asked before.
     fn count(&self, body: &[u8]) -> u32 {
-        match &mut *lock(&self.repertoire) {
-            Repertoire::Script { asked, .. } => {
+        match &mut *lock(&self.answer_queue) {
+            AnswerQueue::Script { asked, .. } => {
                 let times = asked.entry(ContentHash::of_parts(&[body])).or_default();
                 *times += 1;
                 *times - 1
             }
-            Repertoire::Answers(_) => 0,
+            AnswerQueue::Answers(_) => 0,
         }
     }
 }

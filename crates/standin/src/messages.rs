@@ -8,8 +8,8 @@ use bosun_core::ContentHash;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Part, Said, Turn};
-use bosun_adapters::model::scripted::{Played, WireFailure};
+use super::{Answer, Part, ReadMessage, Turn};
+use bosun_adapters::model::scripted::{ScriptedReply, WireFailure};
 
 #[derive(Deserialize)]
 struct Request {
@@ -90,7 +90,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
     let request: Request = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let mut names: Vec<(String, String)> = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for (index, message) in request.messages.into_iter().enumerate() {
         let blocks = match message.content {
             Content::Text(text) => vec![Block::Text { text }],
@@ -108,16 +108,16 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
         };
         if !is_user {
             let thinks = matches!(blocks.first(), Some(Block::Thinking { .. }));
-            said.push(Said::Assistant { thinks: Some(thinks) });
+            messages.push(ReadMessage::Assistant { thinks: Some(thinks) });
         }
-        let mut text_said = String::new();
+        let mut whole = String::new();
         for (number, block) in blocks.into_iter().enumerate() {
             let place = format!("messages.{index}.content.{number}");
             match block {
                 Block::Text { text } if text.trim().is_empty() => {
                     return Err(format!("{place}: text content blocks must contain non-whitespace text"));
                 }
-                Block::Text { text } => text_said += &text,
+                Block::Text { text } => whole += &text,
                 Block::ToolUse { id, name, .. } if !is_user => {
                     if names.iter().any(|(earlier, _)| *earlier == id) {
                         return Err(format!("{place}: `tool_use` ids must be unique"));
@@ -137,7 +137,7 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                     open.retain(|id| *id != tool_use_id);
                     let alias = names.iter().find(|(id, _)| *id == tool_use_id).map(|(_, name)| name.clone());
                     let content = content.map(ResultContent::into_text).unwrap_or_default();
-                    said.push(Said::Result { alias: alias.unwrap_or_default(), content });
+                    messages.push(ReadMessage::Result { alias: alias.unwrap_or_default(), content });
                 }
                 Block::Thinking { thinking, signature: signed } if !is_user => {
                     if signed != signature(&thinking) {
@@ -156,12 +156,12 @@ pub(super) fn read(body: &[u8]) -> Result<Turn, String> {
                     "messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}"
                 ));
             }
-            if !text_said.is_empty() {
-                said.push(Said::User(text_said));
+            if !whole.is_empty() {
+                messages.push(ReadMessage::User(whole));
             }
         }
     }
-    Ok(Turn { model: request.model, said, stream: request.stream, with_usage: true })
+    Ok(Turn { model: request.model, messages, stream: request.stream, with_usage: true })
 }
 
 /// A hash in place of a signature.
@@ -188,12 +188,12 @@ pub(super) fn failure(failure: &WireFailure) -> Answer {
     Answer::failure(failure, &body).header("request-id", "req_scripted")
 }
 
-fn stop_reason<'a>(played: &'a Played<'_>) -> &'a str {
+fn stop_reason<'a>(played: &'a ScriptedReply<'_>) -> &'a str {
     let wrong = played.faults.and_then(|faults| faults.finish.as_deref());
     wrong.unwrap_or(if played.calls.is_empty() { "end_turn" } else { "tool_use" })
 }
 
-fn usage(played: &Played<'_>, output: u64) -> Value {
+fn usage(played: &ScriptedReply<'_>, output: u64) -> Value {
     if played.faults.is_some_and(|faults| faults.no_usage) {
         return Value::Null;
     }
@@ -207,7 +207,7 @@ fn usage(played: &Played<'_>, output: u64) -> Value {
 }
 
 /// The blocks of the answer; calls with the text of their input, which need not be JSON.
-fn blocks(turn: &Turn, played: &Played<'_>) -> Vec<(Value, Option<String>)> {
+fn blocks(turn: &Turn, played: &ScriptedReply<'_>) -> Vec<(Value, Option<String>)> {
     let same_ids = played.faults.is_some_and(|faults| faults.same_ids);
     let thought = played
         .thought
@@ -239,7 +239,7 @@ fn head(turn: &Turn, content: Value, stop_reason: Value, usage: Value) -> Value 
 }
 
 /// A whole answer.
-pub(super) fn plain(turn: &Turn, played: &Played<'_>) -> Answer {
+pub(super) fn plain(turn: &Turn, played: &ScriptedReply<'_>) -> Answer {
     let content = blocks(turn, played).into_iter().map(|(block, _)| block).collect();
     let usage = usage(played, played.usage.completion_tokens);
     let body = head(turn, Value::Array(content), json!(stop_reason(played)), usage);
@@ -247,7 +247,7 @@ pub(super) fn plain(turn: &Turn, played: &Played<'_>) -> Answer {
 }
 
 /// The same, as it streams.
-pub(super) fn stream(turn: &Turn, played: &Played<'_>) -> Answer {
+pub(super) fn stream(turn: &Turn, played: &ScriptedReply<'_>) -> Answer {
     let mut parts = Vec::new();
     let mut send = |after: Duration, event: &Value| {
         let kind = event["type"].as_str().unwrap_or_default();

@@ -105,7 +105,7 @@ pub struct Delta {
     pub content: Option<String>,
     pub refusal: Option<String>,
     pub tool_calls: Option<Vec<CallFragment>>,
-    /// The form before `tool_calls`; it has no ids, so results could not be told apart.
+    /// The form before `tool_calls`; it has no ids, so results could not be matched to calls.
     pub function_call: Option<IgnoredAny>,
     /// What only this API knows.
     #[serde(flatten)]

@@ -6,11 +6,23 @@ program="$1"
 url="$2"
 work="$(mktemp -d)"
 mkdir "$work/agents"
+# Credentials that the suite hands out are a secret, and the token endpoint is what an operator would look up.
+authorization=""
+client_id="$(printf %s "${MCP_CONFORMANCE_CONTEXT:-{\}}" | jq -r '.client_id // empty')"
+if [ -n "$client_id" ]; then
+    BOSUN_SECRET_PEER_SECRET="$(printf %s "$MCP_CONFORMANCE_CONTEXT" | jq -r '.client_secret // empty')"
+    export BOSUN_SECRET_PEER_SECRET
+    origin="$(printf %s "$url" | cut -d/ -f1-3)"
+    issuer="$(curl -s "$origin/.well-known/oauth-protected-resource/mcp" | jq -r '.authorization_servers[0]')"
+    token_url="$(curl -s "$issuer/.well-known/oauth-authorization-server" | jq -r .token_endpoint)"
+    authorization=", authorization: {clientCredentials: {tokenUrl: '$token_url', clientId: {value: '$client_id'},
+  clientSecret: {valueFrom: {secretKeyRef: {name: peer, key: secret}}}}}"
+fi
 cat >"$work/agents/peer.yaml" <<MANIFEST
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: MCPServer
 metadata: {name: peer}
-spec: {address: {value: "$url"}, timeout: 20s, trustHints: true, elicitation: defaults}
+spec: {address: {value: "$url"}, timeout: 20s, trustHints: true, elicitation: defaults$authorization}
 MANIFEST
 touch "$work/out"
 "$program" serve --listen 127.0.0.1:0 --data "$work/data" --manifests "$work/agents" >"$work/out" 2>"$work/log" &

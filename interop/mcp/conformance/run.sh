@@ -1,6 +1,7 @@
 #!/bin/sh
 # MCP's own conformance suite against Bosun as a client: all scenarios of both revisions that are scored, except those of
-# OAuth's browser flow (`auth/*`), and `json-schema-2020-12-preservation`. A failure of one fails this script.
+# OAuth's browser flow (the other `auth/*`), and two extensions: `json-schema-2020-12-preservation`, and client credentials
+# with a secret. A failure of one fails this script.
 set -eu
 cd "$(dirname "$0")/../../.."
 packages="$(interop/mcp/install.sh conformance)"
@@ -12,7 +13,11 @@ client="$PWD/interop/mcp/conformance/client.sh $program"
 passed=0
 failed=""
 run() {
-    if "$node" "$packages/node_modules/.bin/conformance" client --command "$client" --scenario "$2" --spec-version "$1" \
+    # An extension belongs to no revision.
+    revision="--spec-version $1"
+    [ "$1" != extension ] || revision=""
+    # shellcheck disable=SC2086
+    if "$node" "$packages/node_modules/.bin/conformance" client --command "$client" --scenario "$2" $revision \
         --timeout 60000 >"${TMPDIR:-/tmp}/mcp-conformance.out" 2>&1; then
         echo "ok      $1 $2"
         passed=$((passed + 1))
@@ -29,5 +34,6 @@ for scenario in tools_call request-metadata sep-2322-client-request-state http-s
     json-schema-ref-no-deref json-schema-2020-12-preservation; do
     run 2026-07-28 "$scenario"
 done
+run extension auth/client-credentials-basic
 echo "$passed passed;${failed:- none} failed"
 [ -z "$failed" ]

@@ -156,8 +156,15 @@ export class N8n {
 	}
 
 	async start() {
-		this.program = new Program('n8n', env('NODE'), [env('N8N'), 'start'], { folder: this.folder, env: this.env });
+		// A log of its own: what an earlier process has said is not said by this one.
+		this.starts = (this.starts ?? 0) + 1;
+		this.program = new Program(`n8n-${this.starts}`, env('NODE'), [env('N8N'), 'start'], { folder: this.folder, env: this.env });
 		await this.program.says(/Editor is now accessible/, 180);
+	}
+
+	/** As the power cord does it. */
+	async kill() {
+		await this.program.stop('SIGKILL');
 	}
 
 	async stop() {

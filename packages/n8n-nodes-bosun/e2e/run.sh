@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the scenarios against the real n8n: run.sh PROGRAM, where PROGRAM is a bosun with the feature `standin`.
+# Runs the scenarios against the real n8n: run.sh PROGRAM, where PROGRAM is a bosun with the feature `standin`. ARK_NODES may
+# be the folder of a built `n8n-nodes-ark`, whose nodes are then run, too.
 set -eu
 BOSUN="$(realpath "$1")"
 cd "$(dirname "$0")/.."

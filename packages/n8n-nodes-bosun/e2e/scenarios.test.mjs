@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 
+import { ARK_NODES, CASES } from './ark-nodes.mjs';
 import { openEditor } from './browser/editor.mjs';
 import { REPOSITORY, until } from './lib.mjs';
 import { startEverything } from './world.mjs';
@@ -122,6 +123,25 @@ describe('what can go wrong', () => {
 		assert.deepEqual(history(item), ['wait_for_release external ok']);
 	});
 
+	it('n8n is killed while it runs the tool, and a run of the same session goes on', async () => {
+		const session = 'left-behind';
+		const lost = n8n.webhook('e2e-hold', { session }).catch((error) => error);
+		await services.holding();
+		await n8n.kill();
+		assert(((await lost)) instanceof Error);
+		services.release();
+		const [waiting] = (await bosun.get(`/queries?state=waiting&sessionId=${session}`)).items;
+		await n8n.start();
+		const running = run('e2e-hold', { session });
+		await services.holding();
+		services.release();
+		const item = await running;
+		assert.equal(item.queryName, waiting.name);
+		assert.equal(item.resumed, true);
+		assert.match(item.response, /It said: .*and released/);
+		assert.equal((await bosun.get(`/queries?sessionId=${session}`)).total, 1);
+	});
+
 	it('a stopped execution cancels its query', async () => {
 		const running = n8n.webhook('e2e-hold');
 		await services.holding();
@@ -151,6 +171,19 @@ describe('what can go wrong', () => {
 		assert.deepEqual([chunks[0].type, chunks.at(-1).type], ['begin', 'end']);
 		const text = chunks.filter(({ type }) => type === 'item').map(({ content }) => content);
 		assert.equal(text.join(''), '25% of 8,432 is 2108');
+	});
+});
+
+describe('a memory node of n8n', () => {
+	it('is the conversation before the input, and gets the answer', async () => {
+		const ask = async (input) => (await run('e2e-memory', { input, session: 'talk' })).queryName;
+		const [first, second] = [await ask('Greet me'), await ask('Greet me again')];
+		assert.equal((await bosun.get(`/queries/${first}?view=ark`)).input, 'Greet me');
+		assert.deepEqual((await bosun.get(`/queries/${second}?view=ark`)).input, [
+			{ role: 'user', content: 'Greet me' },
+			{ role: 'assistant', content: 'Hello from ARK' },
+			{ role: 'user', content: 'Greet me again' },
+		]);
 	});
 });
 
@@ -205,6 +238,24 @@ describe('10: a person at a gate, after a restart of Bosun', () => {
 	});
 });
 
+/** The values of an object and of the objects in it, by their paths. */
+function flat(value, path = '') {
+	if (typeof value !== 'object' || value === null) return { [path]: value };
+	return Object.assign({}, ...Object.entries(value).map(([name, inner]) => flat(inner, `${path}/${name}`)));
+}
+
+describe('11: the existing ARK nodes', { skip: ARK_NODES ? false : 'ARK_NODES names no package' }, () => {
+	for (const { node, parameters, target, expect } of CASES) {
+		it(`${node} works`, async (test) => {
+			const { targets } = await bosun.get('/capabilities');
+			if (target !== undefined && !targets.includes(target)) return test.skip(`this server has no targets of type ${target}`);
+			const item = await run(`ark-${node}`);
+			const found = Array.isArray(item) ? item[0] : item;
+			for (const [name, value] of Object.entries(flat(expect))) assert.equal(flat(found)[name], value, JSON.stringify({ found, parameters }));
+		});
+	}
+});
+
 describe('the docs', () => {
 	for (const page of ['n8n-tutorial.md', 'testing-n8n-tools.md']) {
 		it(`the commands of ${page} run as they are printed`, () => {
@@ -237,7 +288,7 @@ describe('the editor', () => {
 	it('draws the node with its Tools input and its tools', async () => {
 		await editor.open('bosuncalculator1');
 		const handles = await editor.handles('ARK Agent');
-		assert.deepEqual(handles.inputs, ['ai_tool', 'main']);
+		assert.deepEqual(handles.inputs, ['ai_memory', 'ai_tool', 'main']);
 		assert.deepEqual(handles.outputs, ['main']);
 		assert(await editor.isConnected('Calculator', 'ARK Agent'));
 		assert.match(await editor.textOf('ARK Agent'), /n8n · math-assistant/);

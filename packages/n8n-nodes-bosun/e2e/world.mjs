@@ -2,6 +2,7 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { ARK_NODES, CREDENTIAL, writeWorkflows } from './ark-nodes.mjs';
 import { Bosun, copyWith, freePort, N8n, PACKAGE, REPOSITORY, startModelApi, workFolder } from './lib.mjs';
 import { startMailServer } from './mail.mjs';
 import { startServices } from './services.mjs';
@@ -21,14 +22,18 @@ export async function startEverything() {
 	// The scenes of the scenarios follow those of the samples.
 	appendFileSync(join(samples, 'models.script.yaml'), readFileSync(join(PACKAGE, 'e2e/models.script.yaml')));
 
+	if (ARK_NODES) writeWorkflows(samples);
+
 	const models = await startModelApi({ folder, script: join(samples, 'models.script.yaml') });
 	const bosun = await Bosun.start({ folder, manifests: join(samples, 'agents') });
 	const n8n = await N8n.start({
 		folder,
 		port,
 		workflows: samples,
+		extraPackages: ARK_NODES ? [ARK_NODES] : [],
 		credentials: [
 			{ id: 'bosunark00000001', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: bosun.url, namespace: 'default', authScheme: 'none' } },
+			...(ARK_NODES ? [{ ...CREDENTIAL, data: { baseUrl: bosun.url, namespace: 'default', authScheme: 'none' } }] : []),
 			{ id: 'openaistand00001', name: 'OpenAI (scripted)', type: 'openAiApi', data: { apiKey: 'none', url: `${models.url}/v1` } },
 			{ id: 'smtpstandin00001', name: 'SMTP', type: 'smtp', data: { user: 'u', password: 'p', host: '127.0.0.1', port: mail.port, secure: false, disableStartTls: true } },
 			{ id: 'searxngstand0001', name: 'SearXNG', type: 'searXngApi', data: { apiUrl: services.url } },

@@ -12,8 +12,12 @@ afterEach(() => ark?.stop());
 describe('ARK Agent Advanced', () => {
 	const { description, methods } = new ArkAgentAdvanced();
 
-	it('takes items and any number of tools, or none', () => {
-		expect(description.inputs).toEqual(['main', { displayName: 'Tools', type: 'ai_tool', required: false }]);
+	it('takes items, one memory or none, and any number of tools', () => {
+		expect(description.inputs).toEqual([
+			'main',
+			{ displayName: 'Memory', type: 'ai_memory', maxConnections: 1, required: false },
+			{ displayName: 'Tools', type: 'ai_tool', required: false },
+		]);
 	});
 
 	it('offers the three tool sources with the texts of the RFC, hybrid by default', () => {

@@ -172,8 +172,8 @@ describe('calls of a turn', () => {
 		expect(path).toBe('/v1/namespaces/default/queries/q/tool-result');
 		expect(parameters.wait).toBe('25s');
 		expect(body.toolResults).toMatchObject([
-			{ toolCallId: 'c1', success: true, result: 'at last' },
-			{ toolCallId: 'c2', success: true, result: '42' },
+			{ toolCallId: 'c1', success: true, result: 'at last', duration: expect.stringMatching(/^\d+ms$/) },
+			{ toolCallId: 'c2', success: true, result: '42', duration: expect.stringMatching(/^\d+ms$/) },
 		]);
 		const [slowly, quickly] = (items[0].json.toolExecutionHistory as Array<{ duration: string }>).map(({ duration }) => parseInt(duration, 10));
 		expect(slowly).toBeGreaterThan(quickly);
@@ -292,6 +292,97 @@ describe('stopping the execution', () => {
 		await vi.waitFor(() => expect(ark.received.map(({ method, path }) => `${method} ${path}`)).toContain('POST /v1/namespaces/default/queries/q/cancel'));
 		const cancel = ark.received.find(({ path }) => path.endsWith('/cancel'))!;
 		expect(cancel.headers.authorization).toBe(`Basic ${Buffer.from('pk:sk').toString('base64')}`);
+	});
+});
+
+describe('a connected memory', () => {
+	const remembered = (messages: unknown[]) => ({ loadMemoryVariables: vi.fn(async () => ({ chat_history: messages })), saveContext: vi.fn(async () => {}) });
+
+	it('is the conversation before the input, and gets the answer', async () => {
+		await start({ create: [{ body: done }] });
+		const memory = remembered([
+			{ getType: () => 'system', content: 'Be brief.' },
+			{ _getType: () => 'human', content: 'Hello' },
+			{ type: 'ai', content: [{ type: 'text', text: 'Good ' }, { type: 'text', text: 'day' }] },
+			{ type: 'tool', content: 'left out' },
+			{ type: 'ai', content: [{ type: 'image_url' }] },
+		]);
+		await execute({ memory });
+		expect(ark.received[0].body).toMatchObject({
+			type: 'messages',
+			input: [
+				{ role: 'system', content: 'Be brief.' },
+				{ role: 'user', content: 'Hello' },
+				{ role: 'assistant', content: 'Good day' },
+				{ role: 'user', content: 'Help me' },
+			],
+		});
+		expect(memory.saveContext).toHaveBeenCalledExactlyOnceWith({ input: 'Help me' }, { output: 'Here you are' });
+	});
+
+	it('that is empty leaves the input as it is', async () => {
+		await start({ create: [{ body: done }] });
+		await execute({ memory: [remembered([])] });
+		expect(ark.received[0].body).toMatchObject({ input: 'Help me' });
+		expect(ark.received[0].body).not.toHaveProperty('type');
+	});
+
+	it('gets nothing from a query that failed', async () => {
+		await start({ create: [{ body: query('failed', { error: { code: 'x', message: 'no' } }) }] });
+		const memory = remembered([]);
+		await expect(execute({ memory })).rejects.toThrow('no');
+		expect(memory.saveContext).not.toHaveBeenCalled();
+	});
+
+	it('excludes a memory of the server, and what is none is refused', async () => {
+		await start({});
+		await expect(execute({ memory: remembered([]), parameters: { options: { memory: 'notes' } } })).rejects.toThrow('two memories');
+		await expect(execute({ memory: { name: 'ark' } })).rejects.toThrow('cannot be read');
+		await expect(execute({ memory: remembered([]), type: 'n8n-nodes-bosun.arkAgentAdvancedTool', parameters: { options: { memory: 'notes' } } })).rejects.not.toThrow('two memories');
+	});
+});
+
+describe('a query that an earlier execution has left waiting', () => {
+	const left = query('tool_call_required', { name: 'left', toolCalls: [call('c1', 'Calculator', { input: '6*7' })] });
+	const resuming = { parameters: { sessionId: 's1', options: { resumeWaiting: true } }, tools: connected };
+
+	it('is found by its session and place, and goes on', async () => {
+		await start({ other: [{ body: { items: [{ name: 'left' }] } }, { body: left }], deliver: [{ body: { ...done, name: 'left' } }] });
+		const { items } = await execute(resuming);
+		const [search, read] = ark.received;
+		expect(`${search.method} ${search.path}`).toBe('GET /v1/namespaces/default/queries');
+		expect(search.query).toEqual({
+			state: 'waiting',
+			sessionId: 's1',
+			target: 'agent/helper',
+			labelSelector: 'n8n_workflow_id=workflow,n8n_node_id=node-1,n8n_item=0,n8n_execution_id!=7',
+			limit: '1',
+		});
+		expect(`${read.method} ${read.path}`).toBe('GET /v1/namespaces/default/queries/left');
+		expect(ark.received.find(({ path }) => path.endsWith('/left/tool-result'))!.body.toolResults).toMatchObject([{ toolCallId: 'c1', success: true }]);
+		expect(items[0].json).toMatchObject({ response: 'Here you are', queryName: 'left', resumed: true });
+	});
+
+	it('is not there, so a new one is created', async () => {
+		await start({ other: [{ body: { items: [] } }], create: [{ body: done }] });
+		const { items } = await execute(resuming);
+		expect(items[0].json.response).toBe('Here you are');
+		expect(items[0].json).not.toHaveProperty('resumed');
+	});
+
+	it('cannot be found without a session', async () => {
+		await start({});
+		await expect(execute({ parameters: { options: { resumeWaiting: true } } })).rejects.toThrow('the Session ID is empty');
+	});
+});
+
+describe('the number of connected tools', () => {
+	it('is a hint of the execution, since a subtitle cannot know it', async () => {
+		await start({ create: [{ body: done }, { body: done }] });
+		const { given } = await execute({ tools: connected });
+		expect(given.addExecutionHints).toHaveBeenCalledWith({ message: '1 connected tool: Calculator', location: 'outputPane', type: 'info' });
+		const alone = await execute();
+		expect(alone.given.addExecutionHints).not.toHaveBeenCalled();
 	});
 });
 

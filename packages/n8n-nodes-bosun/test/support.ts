@@ -64,6 +64,8 @@ export interface ContextOptions {
 	parameters?: IDataObject;
 	/** What sub-nodes supply, in the order of their connections. */
 	tools?: Array<{ supply: unknown; node: string; type?: string; typeVersion?: number; disabled?: boolean }>;
+	/** What the connected memory node supplies. */
+	memory?: unknown;
 	items?: number;
 	continueOnFail?: boolean;
 	signal?: AbortSignal;
@@ -97,7 +99,7 @@ export function context(options: ContextOptions): IExecuteFunctions {
 		getNodeParameter: (name: string, _: number, fallback: unknown) => parameters[name] ?? fallback,
 		getNode: () => node,
 		getInputData: () => Array.from({ length: options.items ?? 1 }, () => ({ json: {} })),
-		getInputConnectionData: async () => connected.filter((entry) => !entry.disabled).map((entry) => entry.supply),
+		getInputConnectionData: async (type: string) => (type === 'ai_memory' ? options.memory : connected.filter((entry) => !entry.disabled).map((entry) => entry.supply)),
 		getParentNodes: () => connected.map(({ node: name, type = 'some.tool', typeVersion = 1, disabled = false }) => ({ name, type, typeVersion, disabled })),
 		getExecutionCancelSignal: () => options.signal,
 		getExecutionId: () => '7',

@@ -126,10 +126,10 @@ fn url(host: &str) -> Url {
 fn private_addresses_are_refused_in_every_spelling() {
     let reachable = Reachable::default();
     for host in PRIVATE {
-        assert!(reachable.way_to(&url(host)).is_err(), "{host} is {}", url(host));
+        assert!(reachable.check_of(&url(host)).is_err(), "{host} is {}", url(host));
     }
     for host in PUBLIC {
-        assert_eq!(reachable.way_to(&url(host)), Ok(AddressWay::Checked), "{host} is {}", url(host));
+        assert_eq!(reachable.check_of(&url(host)), Ok(AddressCheck::Checked), "{host} is {}", url(host));
     }
 }
 
@@ -145,12 +145,12 @@ fn a_resolved_address_is_checked_like_a_literal_one() {
 
 #[test]
 fn an_exception_is_one_host_or_one_network_and_no_other() {
-    let check = |exceptions: &[&str], host: &str, expect: Result<AddressWay, ()>| {
+    let check = |exceptions: &[&str], host: &str, expect: Result<AddressCheck, ()>| {
         let exceptions = exceptions.iter().map(|text| text.parse().unwrap_or_else(|_| panic!("{text}")));
-        let way = Reachable::new(exceptions).way_to(&Url::parse(host).unwrap());
+        let way = Reachable::new(exceptions).check_of(&Url::parse(host).unwrap());
         assert_eq!(way.map_err(|_| ()), expect, "{host}");
     };
-    let (free, checked) = (Ok(AddressWay::Free), Ok(AddressWay::Checked));
+    let (free, checked) = (Ok(AddressCheck::Free), Ok(AddressCheck::Checked));
     check(&["localhost"], "http://localhost:11434/v1", free);
     check(&["LocalHost."], "https://LOCALHOST./v1", free);
     check(&["localhost"], "http://127.0.0.1:11434/v1", Err(()));
@@ -204,6 +204,6 @@ fn an_invalid_exception_is_an_error() {
         "*",
         "%6c",
     ] {
-        assert_eq!(text.parse::<Exception>(), Err(NoException), "{text}");
+        assert_eq!(text.parse::<Exception>(), Err(InvalidException), "{text}");
     }
 }

@@ -31,7 +31,7 @@ use bosun_engine::{
 };
 use bytes::Bytes;
 
-use crate::ownership;
+use crate::file_ownership;
 
 /// The suffix of a draft.
 const DRAFT: &str = ".new";
@@ -105,8 +105,8 @@ impl BlobDirectory {
     /// # Errors
     /// If it cannot be used.
     pub fn open(path: &Path) -> io::Result<Self> {
-        ownership::make_private(path)?;
-        ownership::withdraw(path);
+        file_ownership::create_private_dir(path)?;
+        file_ownership::revoke_world_access(path);
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_directory(parent)?;
         }
@@ -232,33 +232,33 @@ impl BlobFiles {
         known.insert(hash, checked);
     }
 
-    fn aged(&self, age: Duration) -> io::Result<Vec<ContentHash>> {
-        let mut aged = Vec::new();
+    fn older_than(&self, age: Duration) -> io::Result<Vec<ContentHash>> {
+        let mut older_than = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             // Other files are drafts, or not ours.
             let Some(hash) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             if let Some(metadata) = if_there(entry.metadata())?
-                && is_aged(&metadata, age)?
+                && is_older_than(&metadata, age)?
             {
-                aged.push(hash);
+                older_than.push(hash);
             }
         }
-        Ok(aged)
+        Ok(older_than)
     }
 
     fn remove(&self, hash: ContentHash, age: Duration) -> io::Result<bool> {
         let path = self.file(hash);
         let _names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match if_there(fs::metadata(&path))? {
-            Some(metadata) if is_aged(&metadata, age)? => Ok(if_there(fs::remove_file(&path))?.is_some()),
+            Some(metadata) if is_older_than(&metadata, age)? => Ok(if_there(fs::remove_file(&path))?.is_some()),
             _ => Ok(false),
         }
     }
 }
 
 /// A file with a modification time in the future is new.
-fn is_aged(metadata: &fs::Metadata, age: Duration) -> io::Result<bool> {
+fn is_older_than(metadata: &fs::Metadata, age: Duration) -> io::Result<bool> {
     Ok(metadata.modified()?.elapsed().unwrap_or(Duration::ZERO) >= age)
 }
 
@@ -352,8 +352,8 @@ impl Blobs for BlobDirectory {
         }
     }
 
-    async fn aged(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {
-        self.run("listed", move |files| files.aged(age)).await
+    async fn older_than(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {
+        self.run("listed", move |files| files.older_than(age)).await
     }
 
     async fn remove(&self, hash: ContentHash, age: Duration) -> Result<bool, StoreError> {

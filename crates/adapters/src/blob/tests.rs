@@ -84,7 +84,7 @@ async fn files_that_are_not_blobs_are_ignored() {
     let disk = OnDisk::new();
     let blobs = BlobDirectory::open(&disk.path()).unwrap();
     fs::write(disk.path().join("README"), "mine").unwrap();
-    assert_eq!(blobs.aged(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(blobs.older_than(Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     Namespace, Tool, duration,
-    query::{AskedLimits, LimitFault},
+    query::{AskedLimits, LimitFault, TargetKind},
     schema,
     tool::Confirm,
 };
@@ -196,19 +196,14 @@ pub(super) fn check_tools(
     draft: &LocatedManifest<AgentDraft>,
     tools: &mut BTreeMap<(Namespace, String), Tool>,
     builtins: &Builtins,
-    may_come: impl Fn(&Namespace, &str) -> bool,
+    may_come: impl Fn(&AgentTool, &Namespace) -> bool,
 ) -> Vec<Fault> {
     let agent = &draft.value.agent;
     let mut faults = Vec::new();
     for (tool, reference) in agent.tools.iter().zip(&draft.value.tools) {
         let name = tool.tool();
         let key = (agent.namespace.clone(), name.to_owned());
-        if tools.get(&key).is_some_and(Tool::is_external) && !tool.functions.is_empty() {
-            let message = format!("Agent `{}` filters the results of `{name}`, which clients run", agent.name);
-            let hint = "leave `functions` out: results of clients are not transformed".to_owned();
-            faults.push(fault(draft, reference.place, "unsupported_field", message, hint));
-        }
-        if tools.contains_key(&key) || may_come(&agent.namespace, name) {
+        if tools.contains_key(&key) || may_come(tool, &agent.namespace) {
             continue;
         }
         let hint = match (builtins.tool(name), reference.is_builtin) {
@@ -218,7 +213,11 @@ pub(super) fn check_tools(
             }
             (Some(_), false) => format!("for the builtin tool `{name}` write `type: builtin`"),
             (None, true) => format!("the builtin tools are {}", builtins.names()),
-            (None, false) => format!("add a Tool manifest with the name `{name}`"),
+            (None, false) => match tool.asks {
+                Some(TargetKind::Team) => format!("add a manifest of kind Team or Tool with the name `{name}`"),
+                Some(_) => format!("add a manifest of kind Agent or Tool with the name `{name}`"),
+                None => format!("add a Tool manifest with the name `{name}`"),
+            },
         };
         let message = format!(
             "Agent `{}` uses tool `{name}`, which does not exist in namespace `{}`",

@@ -1,13 +1,17 @@
 //! The entries of an agent's `tools`: tools by name, with what the agent makes of them, and tools by their labels.
 
-use bosun_core::tool::label_selector::{LabelExpression, LabelRequirement, LabelSelector};
+use bosun_core::{
+    query::TargetKind,
+    tool::label_selector::{LabelExpression, LabelRequirement, LabelSelector},
+};
 use bosun_engine::registry::{AgentTool, PartialTool, SelectedTools};
 use bosun_reading::{Fields, SourcePlace, approval, spec};
 
 use super::parameter::{self, ParameterDraft};
 use crate::jq;
 
-const KNOWN_TYPES: &str = "write `builtin`, or for what a Tool manifest declares its type, or `custom`";
+const KNOWN_TYPES: &str =
+    "write `builtin`, `agent` or `team`, or for what a Tool manifest declares its type, or `custom`";
 
 /// One entry.
 #[derive(Debug)]
@@ -32,7 +36,9 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<ToolEntry> {
     let approval = approval::read(fields);
     if let Some(selector) = fields.fields("labelSelector") {
         let selector = label_selector(&selector.with_table(spec::LABEL_SELECTOR));
-        for name in ["name", "description", "partial"].into_iter().filter(|name| fields.get(name).is_some()) {
+        for name in
+            ["name", "description", "partial", "externalTools"].into_iter().filter(|name| fields.get(name).is_some())
+        {
             let message = format!("`{name}` and `labelSelector` exclude each other");
             fields.fault_of(
                 name,
@@ -46,6 +52,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<ToolEntry> {
     }
     let name = fields.required_text("name", "the name of the tool, or a `labelSelector`");
     let description = fields.text("description").map(|text| text.value.to_owned());
+    let passes = fields.text_list("externalTools");
     let partial = fields.fields("partial").map(|partial| read_partial(&partial.with_table(spec::PARTIAL)));
     fields.finish();
     let (kind, name) = (kind?, name?);
@@ -55,8 +62,26 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<ToolEntry> {
         fields.fault(kind.place, "unsupported_kind", message, KNOWN_TYPES);
         return None;
     }
+    let asks = match kind.value {
+        "agent" => Some(TargetKind::Agent),
+        "team" => Some(TargetKind::Team),
+        _ => None,
+    };
+    if let Some(first) = passes.as_ref().and_then(|passes| passes.first()).filter(|_| asks.is_none()) {
+        let message = format!("`externalTools` has no meaning for a tool of type `{}`", kind.value);
+        fields.fault(first.place, "bad_value", message, "tools are passed on to agents and teams; leave it out");
+    }
+    let passes = passes.unwrap_or_default().into_iter().map(|name| name.value.to_owned()).collect();
     let (partial, presets) = partial.unzip();
-    let tool = AgentTool { name: name.value.to_owned(), description, partial: partial.flatten(), functions, approval };
+    let tool = AgentTool {
+        name: name.value.to_owned(),
+        description,
+        partial: partial.flatten(),
+        functions,
+        approval,
+        asks,
+        passes,
+    };
     let reference = ToolReference { is_builtin, place: name.place, presets: presets.unwrap_or_default() };
     Some(ToolEntry::Named(tool, reference))
 }

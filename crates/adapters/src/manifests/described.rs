@@ -75,6 +75,7 @@ fn every_field_that_is_described_is_read() {
     check(Document::Agent, &sample(&object_schema(spec::AGENT, &[])));
     check(Document::Memory, &sample(&object_schema(spec::MEMORY, &[])));
     check(Document::Team, &sample(&object_schema(spec::TEAM, &[])));
+    check(Document::Evaluator, &sample(&object_schema(spec::EVALUATOR, &[])));
     check(Document::McpServer, &sample(&object_schema(spec::MCP_SERVER, &[])));
 }
 

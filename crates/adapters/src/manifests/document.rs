@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use bosun_core::{Namespace, QueryName};
+use bosun_core::{Namespace, QueryName, tool::name::fits_model};
 use bosun_engine::resource::{Manifest, ManifestBody, ResourceKey};
 use bosun_reading::{Fields, Node, Report, SourcePlace, spec};
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ const SERVED_KINDS: &[Document] = &[
     Document::Tool,
     Document::Memory,
     Document::Team,
+    Document::Evaluator,
     Document::McpServer,
     Document::ConfigMap,
 ];
@@ -56,7 +57,8 @@ impl ManifestMetadata {
     }
 }
 
-const SERVED: &str = "this version serves the kinds Agent, Model, Tool, Memory, Team, MCPServer and ConfigMap";
+const SERVED: &str =
+    "this version serves the kinds Agent, Model, Tool, Memory, Team, Evaluator, MCPServer and ConfigMap";
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
 /// Reads the metadata of a document and passes it, with the document's fields, to `read`.
@@ -138,8 +140,12 @@ fn metadata(kind: Document, fields: &mut Fields<'_>) -> Option<ManifestMetadata>
     let metadata = fields.required_fields("metadata", "write `metadata: {name: …}`")?.with_table(spec::METADATA);
     let name = metadata.required_text("name", "every document needs a name")?;
     fields.rename(&format!("{} `{}`", kind.as_str(), name.value));
-    // Kubernetes, and therefore ARK, uses the syntax of our query names for all names.
-    if let Err(error) = name.value.parse::<QueryName>() {
+    // Kubernetes, and therefore ARK, uses the syntax of our query names for all names. A tool may also have a name that
+    // models know it by, such as `send_email` in a tool-config.
+    let is_known_to_models = kind == Document::Tool && fits_model(name.value);
+    if let Err(error) = name.value.parse::<QueryName>()
+        && !is_known_to_models
+    {
         fields.fault(name.place, "bad_value", error.to_string(), "");
     }
     let namespace = metadata.text("namespace").map(|text| (text.place, text.value.parse::<Namespace>()));

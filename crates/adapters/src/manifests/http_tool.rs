@@ -123,7 +123,7 @@ pub(super) async fn check_destination(
     let Ok(template) = RequestTemplate::parse(request, None) else { return Vec::new() };
     let reach = reach_of(tool, grants);
     let mut faults = Vec::new();
-    if let Err(refused) = pool.way_to(template.origin(), &reach) {
+    if let Err(refused) = pool.check_of(template.origin(), &reach) {
         let message = format!("`url`: {refused}");
         faults.push(ManifestFault { code: outcome_code::ADDRESS_NOT_ALLOWED, message, hint: None });
     }

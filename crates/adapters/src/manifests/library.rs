@@ -21,6 +21,7 @@ use bosun_engine::{
         Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
         ResourceKind, ResourceOrigin, StoredResource,
     },
+    user_connections::UserConnections,
 };
 use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
@@ -36,7 +37,7 @@ use crate::{
     runner::{
         builtin::Builtins,
         functions::{FilteringRunner, JqProcesses},
-        nango::{NangoRunner, NangoSettings},
+        nango::{GrantedNango, NangoRunner, NangoSettings, ProviderGrants},
     },
     secret::{Secrets, binding::Grants},
 };
@@ -62,6 +63,8 @@ pub struct Files {
     manifests: Manifests,
     /// The destinations to which the files send secrets; stored manifests may send them there too.
     grants: Arc<Grants>,
+    /// The integrations of Nango that the files use; stored tools may use them too.
+    providers: Arc<ProviderGrants>,
 }
 
 impl Files {
@@ -70,7 +73,8 @@ impl Files {
         model::add_grants(&manifests.models, &mut grants);
         http_tool::add_grants(&manifests.tools, &mut grants);
         mcp_server::add_grants(&manifests.mcp_servers, &mut grants);
-        Self { manifests, grants: Arc::new(grants) }
+        let providers = Arc::new(ProviderGrants::of(&manifests.tools));
+        Self { manifests, grants: Arc::new(grants), providers }
     }
 }
 
@@ -131,7 +135,10 @@ impl Assemble for Library {
         let (mut drafts, report) = (ManifestDrafts::default(), Report::of_client());
         drafts.read_document(&report, &document::of_manifest(manifest), &self.builtins);
         let (warnings, omitted) = (warnings(&report), report.faults_omitted());
-        let grants = Arc::clone(&self.files.load().grants);
+        let (grants, nango) = {
+            let files = self.files.load();
+            (Arc::clone(&files.grants), self.granted_nango(&files))
+        };
         let mut faults: Vec<_> = report.into_faults().into_iter().map(to_manifest_fault).collect();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&grants);
@@ -140,6 +147,12 @@ impl Assemble for Library {
         for ToolDraft { namespace, tool, .. } in drafts.tools.iter().map(|draft| &draft.value) {
             let (secrets, pool) = (&self.secrets, &self.connections.pool);
             faults.extend(http_tool::check_destination(namespace, tool, secrets, pool, &grants).await);
+            let refusal = nango.as_ref().and_then(|nango| nango.refusal(namespace, tool));
+            faults.extend(refusal.map(|message| ManifestFault {
+                code: "provider_not_granted",
+                message,
+                hint: Some("ask the operator of this server".to_owned()),
+            }));
         }
         for mut server in drafts.mcp_servers.into_iter().map(|draft| draft.value.server) {
             server.bind(&grants);
@@ -150,13 +163,13 @@ impl Assemble for Library {
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
         let files = self.files.load();
-        self.assemble_with(files.manifests.clone(), &files.grants, stored, None)
+        self.assemble_with(files.manifests.clone(), &files, stored, None)
     }
 
     fn assemble_namespace(&self, namespace: &Namespace, stored: &[StoredResource]) -> Registry {
         // A reference never leaves its namespace, so nothing else is needed.
         let files = self.files.load();
-        self.assemble_with(files.manifests.of_namespace(namespace), &files.grants, stored, Some(namespace))
+        self.assemble_with(files.manifests.of_namespace(namespace), &files, stored, Some(namespace))
     }
 }
 
@@ -166,7 +179,7 @@ impl Library {
     fn assemble_with(
         &self,
         mut all: Manifests,
-        grants: &Arc<Grants>,
+        files: &Files,
         stored: &[StoredResource],
         namespace: Option<&Namespace>,
     ) -> Registry {
@@ -191,13 +204,13 @@ impl Library {
         for resource in &mut all.resources {
             resource.hides_stored = hidden.contains(&resource.manifest.key);
         }
-        drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(grants));
-        drafts.mcp_servers.iter_mut().for_each(|draft| draft.value.server.bind(grants));
+        drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(&files.grants));
+        drafts.mcp_servers.iter_mut().for_each(|draft| draft.value.server.bind(&files.grants));
         drafts.add_to(&mut all, &self.builtins);
         let servers = std::mem::take(&mut all.mcp_servers);
         let Some(host) = &self.host else {
             all.resources.iter_mut().for_each(lacks_mcp);
-            return self.build(all, grants);
+            return self.build(all, files);
         };
         host.configure(namespace, servers);
         let mut declared: HashSet<_> =
@@ -210,20 +223,29 @@ impl Library {
             all.resources.push(describe_announced(&announced));
             all.tools.push((announced.namespace, announced.tool));
         }
-        let mut registry = self.build(all, grants);
+        let mut registry = self.build(all, files);
         registry.set_runner(BindingKind::Mcp, FilteringRunner::around(host.runner(), &self.filters));
         registry.set_tool_servers(host.tool_servers());
         registry
     }
 
+    /// The runner of Nango's tools, with the permissions that follow from these files.
+    fn granted_nango(&self, files: &Files) -> Option<GrantedNango> {
+        let runner = Arc::clone(self.nango.as_ref()?);
+        Some(GrantedNango::new(runner, Arc::clone(&files.providers)))
+    }
+
     /// The registry of these manifests, with the runners that need no server of their own.
-    fn build(&self, mut all: Manifests, grants: &Arc<Grants>) -> Registry {
+    fn build(&self, mut all: Manifests, files: &Files) -> Registry {
         let settings = self.nango.as_ref().map(|nango| nango.settings());
         all.resources.iter_mut().for_each(|resource| note_nango(resource, settings));
         let builtins = Arc::clone(&self.builtins);
-        let mut registry = all.build_with(&self.secrets, builtins, grants, &self.connections, &self.filters);
+        let mut registry = all.build_with(&self.secrets, builtins, &files.grants, &self.connections, &self.filters);
         if let Some(nango) = &self.nango {
-            let runner = FilteringRunner::around(Arc::clone(nango) as Arc<dyn Runner>, &self.filters);
+            registry.set_user_connections(Arc::clone(nango) as Arc<dyn UserConnections>);
+        }
+        if let Some(nango) = self.granted_nango(files) {
+            let runner = FilteringRunner::around(Arc::new(nango) as Arc<dyn Runner>, &self.filters);
             registry.set_runner(BindingKind::Nango, runner);
         }
         registry
@@ -238,6 +260,7 @@ impl ManifestDrafts {
         self.memories.extend(other.memories);
         self.config_maps.extend(other.config_maps);
         self.mcp_servers.extend(other.mcp_servers);
+        self.teams.extend(other.teams);
     }
 
     /// Adds the stored manifests to those of the files; what a reference does not resolve to is left out.
@@ -246,6 +269,7 @@ impl ManifestDrafts {
         all.memories.extend(self.memories.into_iter().map(|located| located.value));
         all.config_maps.extend(self.config_maps.into_iter().map(|located| located.value));
         all.mcp_servers.extend(self.mcp_servers.into_iter().map(|located| located.value.server));
+        all.teams.extend(self.teams.into_iter().map(|located| located.value.team));
         let config_maps: BTreeMap<_, _> =
             all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
         for mut draft in self.tools {

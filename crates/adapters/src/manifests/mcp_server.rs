@@ -192,7 +192,7 @@ impl McpServerManifest {
         };
         let called = [("address", endpoint.literal_url()), ("authorization.clientCredentials.tokenUrl", token_url)];
         for (field, url) in called {
-            if let Some(Err(refused)) = url.map(|url| pool.way_to(&url, &self.reach)) {
+            if let Some(Err(refused)) = url.map(|url| pool.check_of(&url, &self.reach)) {
                 let message = format!("`{field}`: {refused}");
                 faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
             }
@@ -445,7 +445,7 @@ fn stdio(spec: &Fields<'_>) -> Option<McpTransport> {
     let command = fields.required_text("command", "the program, by name or by path");
     let args = fields.text_list("args").unwrap_or_default();
     let env = secret_values(&fields, "env");
-    let cwd = fields.text("cwd").map(|text| super::model::beside(spec.report().file(), text.value));
+    let cwd = fields.text("cwd").map(|text| super::model::sibling(spec.report().file(), text.value));
     fields.finish();
     for (name, _) in env.iter().filter(|(name, _)| name.is_empty() || name.contains(['=', '\0'])) {
         fields.fault_of("env", "bad_value", format!("`{name}` is not the name of a variable"), "");

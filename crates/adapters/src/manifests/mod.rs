@@ -12,6 +12,7 @@ mod agent;
 mod agent_tool;
 mod config_map;
 mod document;
+mod evaluator;
 mod files;
 mod http_tool;
 mod library;
@@ -30,11 +31,12 @@ use std::{
     sync::Arc,
 };
 
-use bosun_core::{Namespace, Tool, tool::BindingKind};
+use bosun_core::{Namespace, Tool, query::TargetKind, tool::BindingKind};
 use bosun_engine::{
     Agent, Registry,
-    registry::DescribedMemory,
+    registry::{AgentTool, DescribedMemory, Team},
     resource::{Resource, ResourceOrigin},
+    runner::ResultFilter,
     tool_server::is_tool_of,
 };
 use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
@@ -45,6 +47,7 @@ use self::{
     mcp_server::McpServerDraft,
     model::ModelDraft,
     reference::Referrer,
+    team::TeamDraft,
     tool::ToolDraft,
 };
 use crate::{
@@ -78,6 +81,7 @@ pub struct Manifests {
     pub memories: Vec<DescribedMemory>,
     pub config_maps: Vec<ConfigMap>,
     pub mcp_servers: Vec<McpServerManifest>,
+    pub teams: Vec<Team>,
     /// All of them, as they were written.
     pub resources: Vec<Resource>,
 }
@@ -167,8 +171,9 @@ struct ManifestDrafts {
     memories: Vec<LocatedManifest<DescribedMemory>>,
     config_maps: Vec<LocatedManifest<ConfigMap>>,
     mcp_servers: Vec<LocatedManifest<McpServerDraft>>,
-    /// Teams, of which only the references are kept.
-    referrers: Vec<LocatedManifest<Referrer>>,
+    teams: Vec<LocatedManifest<TeamDraft>>,
+    /// Evaluators, of which only the references are kept.
+    evaluators: Vec<LocatedManifest<Referrer>>,
     resources: Vec<LocatedManifest<Resource>>,
     collection: Vec<CollectedTool>,
     /// Scripts by path, since several models may play one; `None` for a faulty one.
@@ -193,7 +198,8 @@ impl ManifestDrafts {
                 Document::Model => self.models.extend(model::read(&metadata, fields, &mut self.scripts)),
                 Document::Tool => self.tools.extend(tool::read(&metadata, fields, builtins)),
                 Document::Memory => self.memories.extend(memory::read(&metadata, fields)),
-                Document::Team => self.referrers.extend(team::read(&metadata, fields)),
+                Document::Team => self.teams.extend(team::read(&metadata, fields)),
+                Document::Evaluator => self.evaluators.extend(evaluator::read(&metadata, fields)),
                 Document::McpServer => self.mcp_servers.extend(mcp_server::read(&metadata, fields)),
                 Document::ConfigMap => self.config_maps.push(config_map::read(&metadata, fields)),
                 // No document is of this kind.
@@ -228,7 +234,8 @@ impl ManifestDrafts {
             memories,
             config_maps,
             mcp_servers,
-            referrers,
+            teams,
+            evaluators,
             resources,
             collection,
             faulty,
@@ -246,7 +253,9 @@ impl ManifestDrafts {
             |draft| (&draft.server.namespace, &draft.server.name),
             &mut faults,
         );
-        let mut referrers = unique(referrers, Document::Team, |draft| (&draft.namespace, &draft.name), &mut faults);
+        let teams = unique(teams, Document::Team, |draft| (&draft.team.namespace, &draft.team.name), &mut faults);
+        let mut referrers: Vec<_> = teams.iter().map(|draft| draft.map(TeamDraft::referrer)).collect();
+        referrers.extend(unique(evaluators, Document::Evaluator, |draft| (&draft.namespace, &draft.name), &mut faults));
         referrers.extend(mcp_servers.iter().map(|draft| draft.map(McpServerDraft::referrer)));
         let config_maps = config_maps.into_iter().map(|located| located.value);
         let config_maps: BTreeMap<_, _> =
@@ -279,11 +288,23 @@ impl ManifestDrafts {
                     *kind == Document::McpServer.as_str() && owner == namespace && is_tool_of(name, tool)
                 })
         };
+        let is_described = |kind: Document, namespace: &Namespace, name: &str| {
+            let key = bosun_engine::resource::ResourceKey::new(kind, namespace.clone(), name);
+            resources.iter().any(|resource| resource.value.manifest.key == key)
+        };
         for draft in &mut agents {
             agent::resolve_lc_names(draft, &tools);
             faults.extend(agent::check_model(draft, &models, is_faulty));
-            let may_come = |namespace: &Namespace, tool: &str| {
-                is_faulty(Document::Tool, namespace, tool) || is_announced(namespace, tool)
+            let may_come = |entry: &AgentTool, namespace: &Namespace| {
+                let tool = entry.tool();
+                let asked = match entry.asks {
+                    Some(TargetKind::Agent) => Some(Document::Agent),
+                    Some(TargetKind::Team) => Some(Document::Team),
+                    _ => None,
+                };
+                let is_asked =
+                    asked.is_some_and(|kind| is_described(kind, namespace, tool) || is_faulty(kind, namespace, tool));
+                is_asked || is_faulty(Document::Tool, namespace, tool) || is_announced(namespace, tool)
             };
             faults.extend(agent::check_tools(draft, &mut tools, builtins, may_come));
             faults.extend(agent::resolve_parameters(draft, &config_maps));
@@ -301,6 +322,7 @@ impl ManifestDrafts {
             memories: memories.into_iter().map(|located| located.value).collect(),
             config_maps: config_maps.into_values().collect(),
             mcp_servers,
+            teams: teams.into_iter().map(|located| located.value.team).collect(),
             resources: resources.into_iter().map(|located| located.value).chain(collected).collect(),
         };
         Faults::none_or(faults, manifests)
@@ -333,6 +355,7 @@ impl Manifests {
             memories: of(&self.memories, |memory| memory.namespace == *namespace),
             config_maps: of(&self.config_maps, |map| map.namespace == *namespace),
             mcp_servers: of(&self.mcp_servers, |server| server.namespace == *namespace),
+            teams: of(&self.teams, |team| team.namespace == *namespace),
             resources: of(&self.resources, |resource| resource.manifest.key.namespace == *namespace),
         }
     }
@@ -358,6 +381,9 @@ impl Manifests {
         for memory in self.memories {
             registry.add_memory(memory);
         }
+        for team in self.teams {
+            registry.add_team(team);
+        }
         for resource in self.resources {
             registry.add_resource(resource);
         }
@@ -367,6 +393,7 @@ impl Manifests {
         let http = HttpRunner::new(Arc::clone(secrets), Arc::clone(grants), Arc::clone(&connections.pool));
         registry.set_runner(BindingKind::Builtin, FilteringRunner::around(builtins, filters));
         registry.set_runner(BindingKind::Http, FilteringRunner::around(Arc::new(http), filters));
+        registry.set_result_filter(Arc::clone(filters) as Arc<dyn ResultFilter>);
         registry
     }
 }

@@ -68,7 +68,7 @@ impl ModelManifest {
         let Some(config) = self.provider.config() else { return Vec::new() };
         let url = config.literal_url();
         let mut faults = Vec::new();
-        if let Some(Err(refused)) = url.as_ref().map(|url| connections.pool.way_to(url, &config.reach)) {
+        if let Some(Err(refused)) = url.as_ref().map(|url| connections.pool.check_of(url, &config.reach)) {
             let message = format!("`baseUrl`: {refused}");
             faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
         }
@@ -435,7 +435,7 @@ fn scripted(settings: &Fields<'_>, scripts: &mut HashMap<PathBuf, Option<Arc<Scr
         settings.fault(file.place, "unsupported_field", "a stored model cannot play a script", hint);
         return None;
     }
-    let path = beside(settings.report().file(), file.value);
+    let path = sibling(settings.report().file(), file.value);
     if let Some(known) = scripts.get(&path) {
         return known.clone();
     }
@@ -459,7 +459,7 @@ fn scripted(settings: &Fields<'_>, scripts: &mut HashMap<PathBuf, Option<Arc<Scr
     script
 }
 
-pub(super) fn beside(manifest: &Path, file: &str) -> PathBuf {
+pub(super) fn sibling(manifest: &Path, file: &str) -> PathBuf {
     manifest.parent().unwrap_or(Path::new("")).join(file)
 }
 
@@ -467,7 +467,7 @@ pub(super) fn beside(manifest: &Path, file: &str) -> PathBuf {
 pub(super) fn named_script(manifest: &Path, document: &Node) -> Option<PathBuf> {
     let file = document.at(&["spec", "config", "scripted", "file"])?;
     match &file.data {
-        Data::Text(file) => Some(beside(manifest, file)),
+        Data::Text(file) => Some(sibling(manifest, file)),
         _ => None,
     }
 }

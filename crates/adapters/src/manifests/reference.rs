@@ -64,6 +64,7 @@ fn code(kind: Document) -> &'static str {
         Document::Tool => "unknown_tool",
         Document::Memory => "unknown_memory",
         Document::Team => "unknown_team",
+        Document::Evaluator => "unknown_evaluator",
         Document::McpServer => "unknown_mcp_server",
         Document::ConfigMap => "unknown_config_map",
         Document::Namespace => "unknown_namespace",
@@ -78,8 +79,15 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
         Document::Agent => {
             let model = named("/modelRef/name").unwrap_or_else(|| super::agent::DEFAULT_MODEL.to_owned());
             let entries = || spec["tools"].as_array().into_iter().flatten();
-            let tools = entries().filter_map(|tool| tool.pointer("/partial/name").unwrap_or(&tool["name"]).as_str());
-            let tools = tools.map(|name| (Document::Tool, name.to_owned()));
+            let tools = entries().filter_map(|tool| {
+                let name = tool.pointer("/partial/name").unwrap_or(&tool["name"]).as_str()?;
+                let kind = match tool["type"].as_str() {
+                    Some("agent") => Document::Agent,
+                    Some("team") => Document::Team,
+                    _ => Document::Tool,
+                };
+                Some((kind, name.to_owned()))
+            });
             let presets = entries().filter_map(|tool| tool.pointer("/partial/parameters")?.as_array()).flatten();
             let parameters = spec["parameters"].as_array().into_iter().flatten().chain(presets);
             let settings = parameters
@@ -106,6 +114,12 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
             let selector = named("/selector/agent").map(|name| (Document::Agent, name));
             members.filter_map(member).chain(selector).collect()
         }
+        Document::Evaluator => {
+            let parameters = spec["parameters"].as_array().into_iter().flatten();
+            let named = parameters.filter(|parameter| parameter["name"] == super::evaluator::MODEL);
+            let model = named.filter_map(|parameter| parameter["value"].as_str()).next_back();
+            vec![(Document::Model, model.unwrap_or(super::agent::DEFAULT_MODEL).to_owned())]
+        }
         Document::Memory | Document::McpServer | Document::ConfigMap | Document::Namespace => Vec::new(),
     }
 }
@@ -113,12 +127,11 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
 /// Why a valid resource has no effect in this version.
 pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
     match manifest.key.kind {
-        Document::Team => Some("this version does not run teams".to_owned()),
         Document::McpServer if manifest.description.spec.get("transport") == Some(&Value::from("sse")) => {
             Some(super::mcp_server::NO_SSE.to_owned())
         }
         Document::Tool => match manifest.description.spec.get("type").and_then(Value::as_str) {
-            None | Some("builtin" | "external" | "http" | "mcp" | "nango") => None,
+            None | Some("builtin" | "external" | "http" | "mcp" | "nango" | "agent" | "team") => None,
             Some(other) => Some(format!("this version does not run tools of type `{other}`")),
         },
         _ => None,

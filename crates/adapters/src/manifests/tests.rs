@@ -164,7 +164,7 @@ fn every_http_tool_that_is_converted_can_be_called() {
         tools += text.matches("type: http").count();
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("tools.yaml"), text).unwrap();
-        // Servers and agents that the tools of a fixture refer to are not beside them.
+        // Servers and agents that the tools of a fixture refer to are not next to them.
         let faults = load_from(directory.path()).err();
         let of_templates = faults.iter().flat_map(|faults| faults.iter());
         let is_reference =
@@ -240,9 +240,10 @@ async fn fallbacks_are_asked_in_order() {
     let (query, options) = (QueryUid::new(0, [0; 10]), Default::default());
     let request =
         ModelRequest { query, turn: 1, messages, toolset, tools_allowed: true, options, answer: None, trace: None };
-    let reply = registry.model(&default_namespace(), "a").unwrap().reply(&request, &Nowhere).await.unwrap();
+    let reply = registry.model(&default_namespace(), "a").unwrap().reply(&request, &DiscardedDeltas).await.unwrap();
     assert_eq!((reply.text.as_deref(), reply.answered_by.as_deref()), (Some("I am c"), Some("c")));
-    let shown = format!("{:?}", registry.model(&default_namespace(), "e").unwrap().reply(&request, &Nowhere).await);
+    let shown =
+        format!("{:?}", registry.model(&default_namespace(), "e").unwrap().reply(&request, &DiscardedDeltas).await);
     assert!(shown.contains("I am e") && shown.contains("answered_by: None"), "{shown}");
 }
 
@@ -258,9 +259,9 @@ fn a_registry_has_everything() {
     assert!(registry.runner(tool.binding.kind()).is_some());
 }
 
-struct Nowhere;
+struct DiscardedDeltas;
 
-impl Deltas for Nowhere {
+impl Deltas for DiscardedDeltas {
     fn push(&self, _: &str) {}
 }
 
@@ -295,7 +296,7 @@ async fn the_example_plays_the_rfcs_first_example() {
                     answer: None,
                     trace: None,
                 },
-                &Nowhere,
+                &DiscardedDeltas,
             )
             .await
             .unwrap()

@@ -1,18 +1,18 @@
 //! Tools: a name, a description and annotations for something that can be run.
 //!
-//! All of ARK's types are read and checked, and `external`, which is ours: a tool of the catalogue that clients run. Of
-//! those that run inside, this version runs `builtin`, `http` and `mcp`; a call of another fails with `no_runner`, and a
-//! selection of one is warned about.
+//! All of ARK's types are read and checked, and two of ours: `external`, a tool of the catalogue that clients run, and
+//! `nango`. Of those that run inside, this version runs `builtin`, `http`, `mcp` and `nango`; a call of another fails with
+//! `no_runner`, and a selection of one is warned about.
 
 use std::collections::BTreeMap;
 
 use bosun_core::{
     Binding, Namespace, Tool, schema,
-    tool::{Annotations, BindingKind, ToolOrigin},
+    tool::{Annotations, BindingKind, Confirm, Nango, ToolOrigin, routing::ToolRoute},
 };
 use bosun_reading::{
     Data, Fault, Fields, Node,
-    tool::{ToolSpec, default_description, default_parameters},
+    tool::{CATEGORY, LC_NAME, ToolSpec, VERSION, default_description, default_parameters},
 };
 
 use super::{
@@ -61,21 +61,24 @@ pub(super) fn read(
         .or_else(|| metadata.annotations.get("description").cloned())
         .unwrap_or_else(|| default_description(&metadata.name, &tool.binding));
     // The operator's annotations take precedence over those of the builtin tool itself.
-    let (said, own) = (spec.annotations, tool.annotations);
+    let (declared, own) = (spec.annotations, tool.annotations);
     tool.annotations = Annotations {
-        read_only_hint: said.read_only_hint.or(own.read_only_hint),
-        destructive_hint: said.destructive_hint.or(own.destructive_hint),
-        idempotent_hint: said.idempotent_hint.or(own.idempotent_hint),
-        open_world_hint: said.open_world_hint.or(own.open_world_hint),
+        read_only_hint: declared.read_only_hint.or(own.read_only_hint),
+        destructive_hint: declared.destructive_hint.or(own.destructive_hint),
+        idempotent_hint: declared.idempotent_hint.or(own.idempotent_hint),
+        open_world_hint: declared.open_world_hint.or(own.open_world_hint),
     };
     // A client cannot vouch for effects; for a builtin tool that it does not annotate, the program does.
-    if fields.report().is_of_client() && (tool.origin != ToolOrigin::Operator || !said.is_empty()) {
+    if fields.report().is_of_client() && (tool.origin != ToolOrigin::Operator || !declared.is_empty()) {
         tool.origin = ToolOrigin::Client;
     } else {
         tool.origin = ToolOrigin::Operator;
     }
     tool.display_name = spec.title;
+    let annotated = |name: &str| metadata.annotations.get(name).cloned();
+    (tool.category, tool.version, tool.lc_name) = (annotated(CATEGORY), annotated(VERSION), annotated(LC_NAME));
     tool.timeout = spec.timeout.or(tool.timeout);
+    tool.on_expired = spec.on_expired;
     if let Some(approval) = spec.approval {
         approval.apply(&mut tool);
     }
@@ -87,7 +90,22 @@ pub(super) fn read(
         request.follow_redirects = http_tool::follows_redirects(metadata, fields);
         http_tool::check(fields, request, spec.input_schema.map(|_| &*tool.parameters));
     }
+    check_nango(&tool, fields);
     Some(metadata.located(fields, ToolDraft { namespace: metadata.namespace.clone(), tool, references }))
+}
+
+/// Reports a model that does not follow from the arguments, and an action that would run without its approval: only the
+/// operator waives that.
+fn check_nango(tool: &Tool, fields: &Fields<'_>) {
+    let place = |name: &str| fields.node().at(&["spec", name]).map_or_else(|| fields.place(), |node| node.place);
+    if let Err(fault) = ToolRoute::of(tool) {
+        fields.fault(place("nango"), fault.code(), fault.to_string(), "");
+    }
+    let is_action = matches!(tool.binding, Binding::Nango(Nango::Action { .. }));
+    if is_action && tool.origin == ToolOrigin::Client && tool.confirm == Some(Confirm::Never) {
+        let message = "an action of Nango that a client stores waits for approval";
+        fields.fault(place("approval"), "approval_required", message, "leave it out, or ask the operator for the tool");
+    }
 }
 
 /// Resolves the settings of the tool; those without a value are faults.

@@ -13,7 +13,7 @@ use bosun_engine::{
     model::{Deltas, ModelError, ModelReply, ModelRequest},
 };
 
-use super::shown::Shown;
+use super::delta_tracker::DeltaTracker;
 
 /// A model and its fallbacks.
 pub struct Fallback {
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Fallback {
 #[async_trait]
 impl Model for Fallback {
     async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
-        let shown = Shown::new(deltas);
+        let shown = DeltaTracker::new(deltas);
         let mut error = match self.first.reply(request, &shown).await {
             Err(error) => error,
             reply => return reply,

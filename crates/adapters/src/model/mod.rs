@@ -4,13 +4,13 @@
 //! a model with fallbacks.
 
 pub mod anthropic;
+mod delta_tracker;
 mod fallback;
-mod fields;
 mod health;
 pub mod openai;
+mod provider_fields;
 pub mod remote;
 pub mod scripted;
-mod shown;
 #[cfg(test)]
 mod testing;
 

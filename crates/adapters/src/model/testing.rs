@@ -19,7 +19,7 @@ use bosun_engine::{
     Model,
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
 };
-use bosun_standin::{self as standin, Plays, StandIn};
+use bosun_standin::{self as standin, StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use super::remote::{Connections, Failure, Remote, RemoteAnswer, RemoteConfig, ReplyReader, Timeouts, Wire};
@@ -149,7 +149,7 @@ pub(crate) fn follow(reply: &ModelReply) -> Vec<Message> {
 }
 
 pub(crate) async fn stand_in(answers: Vec<standin::Answer>) -> StandIn {
-    StandIn::recording(Plays::Answers(answers)).await.unwrap()
+    StandIn::recording(StandInAnswers::Answers(answers)).await.unwrap()
 }
 
 /// An error in the format of both APIs.

@@ -32,7 +32,7 @@ use super::{
     resolver::Resolver,
 };
 use crate::{
-    address::{AddressWay, NotPublic, Reachable},
+    address::{AddressCheck, NotPublic, Reachable},
     secret::binding::SecretReach,
 };
 
@@ -73,10 +73,10 @@ impl Pool {
     ///
     /// # Errors
     /// If it may not.
-    pub fn way_to(&self, url: &Url, reach: &SecretReach) -> Result<AddressWay, NotPublic> {
+    pub fn check_of(&self, url: &Url, reach: &SecretReach) -> Result<AddressCheck, NotPublic> {
         match reach {
-            SecretReach::File => Ok(AddressWay::Free),
-            SecretReach::Stored { .. } => self.reachable.way_to(url),
+            SecretReach::File => Ok(AddressCheck::Free),
+            SecretReach::Stored { .. } => self.reachable.check_of(url),
         }
     }
 
@@ -85,21 +85,21 @@ impl Pool {
     /// # Errors
     /// If it may not call that address, or if the machine has no certificates.
     pub fn client(&self, url: &Url, reach: &SecretReach) -> Result<&Client, OutboundError> {
-        self.open(self.way_to(url, reach)?, url.scheme() == "https")
+        self.open(self.check_of(url, reach)?, url.scheme() == "https")
     }
 
-    fn open(&self, way: AddressWay, is_secure: bool) -> Result<&Client, OutboundError> {
+    fn open(&self, way: AddressCheck, is_secure: bool) -> Result<&Client, OutboundError> {
         let clients = match way {
-            AddressWay::Free => &self.unchecked,
-            AddressWay::Checked => &self.checked,
+            AddressCheck::Free => &self.unchecked,
+            AddressCheck::Checked => &self.checked,
         };
         let slot = if is_secure { &clients.secure } else { &clients.plain };
         if let Some(client) = slot.get() {
             return Ok(client);
         }
         let resolver = match way {
-            AddressWay::Free => Resolver::Any,
-            AddressWay::Checked => Resolver::Checked(Arc::clone(&self.reachable)),
+            AddressCheck::Free => Resolver::new(None),
+            AddressCheck::Checked => Resolver::new(Some(Arc::clone(&self.reachable))),
         };
         let connector = Connector::open(resolver, is_secure).map_err(OutboundError::Tls)?;
         Ok(slot.get_or_init(|| Client::new(&connector)))

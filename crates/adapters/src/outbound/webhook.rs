@@ -47,7 +47,7 @@ impl PostWebhooks for WebhookClient {
     fn check(&self, url: &str) -> Result<(), String> {
         let url = Self::read(url)?;
         let private = "the address is private; the operator can list it in `allow_private`";
-        self.pool.way_to(&url, &self.reach).map(drop).map_err(|_| private.to_owned())
+        self.pool.check_of(&url, &self.reach).map(drop).map_err(|_| private.to_owned())
     }
 
     async fn post(&self, post: &WebhookPost) -> Result<u16, String> {

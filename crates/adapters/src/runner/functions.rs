@@ -2,7 +2,8 @@
 //!
 //! Filters run in a process of their own, this program with the command `jq`: jaq cannot be interrupted, and a filter may
 //! loop forever or build a huge value. The process has no environment, limits of time and memory, and its output is read
-//! up to a limit. A result that is not JSON is passed on unfiltered, as ARK does.
+//! up to a limit. A result that is not JSON is passed on unfiltered, as ARK does. Results of inside calls are filtered
+//! before they are recorded; those that clients deliver are recorded as they are, and filtered for the model.
 
 use std::{
     path::PathBuf,
@@ -22,7 +23,7 @@ use bosun_core::{
 };
 use bosun_engine::{
     Runner,
-    runner::{InsideCall, RunContext, RunReply},
+    runner::{InsideCall, ResultFilter, RunContext, RunReply},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -77,6 +78,18 @@ impl Default for JqProcesses {
 }
 
 impl JqProcesses {
+    /// The result after the filters, or why they failed. One that is not JSON is not filtered.
+    async fn filter_within(&self, filters: &[String], content: Content, time_left: Duration) -> Outcome {
+        let value = match json_of(content) {
+            Ok(value) => value,
+            Err(content) => return Outcome::Success { content },
+        };
+        match self.apply(filters, value, time_left).await {
+            Ok(value) => Outcome::success(value),
+            Err(message) => Outcome::failure(outcome_code::FUNCTION_FAILED, message),
+        }
+    }
+
     async fn apply(&self, filters: &[String], value: Value, time_left: Duration) -> Result<Value, String> {
         let limit = Duration::from_secs(JQ_SECONDS as u64).min(time_left);
         match tokio::time::timeout(limit, self.run(filters, value)).await {
@@ -87,7 +100,7 @@ impl JqProcesses {
 
     async fn run(&self, filters: &[String], value: Value) -> Result<Value, String> {
         let unusable = |error: std::io::Error| format!("the filters cannot be run: {error}");
-        // Closed never: the semaphore lives as long as this.
+        // The semaphore is never closed.
         let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
         let input = strict::compact(&serde_json::json!(JqInput { filters: filters.to_vec(), value }));
         let mut command = Command::new(&self.program);
@@ -156,18 +169,19 @@ impl FilteringRunner {
     }
 
     async fn filter(&self, reply: RunReply, call: &InsideCall, context: &RunContext) -> RunReply {
-        let content = match reply {
-            RunReply::Done(Outcome::Success { content }) if !call.tool.functions.is_empty() => content,
-            reply => return reply,
-        };
-        let value = match json_of(content) {
-            Ok(value) => value,
-            Err(content) => return RunReply::Done(Outcome::Success { content }),
-        };
-        match self.processes.apply(&call.tool.functions, value, context.time_left()).await {
-            Ok(value) => Outcome::success(value).into(),
-            Err(message) => Outcome::failure(outcome_code::FUNCTION_FAILED, message).into(),
+        match reply {
+            RunReply::Done(Outcome::Success { content }) if !call.tool.functions.is_empty() => {
+                self.processes.filter_within(&call.tool.functions, content, context.time_left()).await.into()
+            }
+            reply => reply,
         }
+    }
+}
+
+#[async_trait]
+impl ResultFilter for JqProcesses {
+    async fn filter(&self, filters: &[String], content: Content) -> Outcome {
+        self.filter_within(filters, content, Duration::MAX).await
     }
 }
 

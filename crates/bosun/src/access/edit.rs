@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use bosun_adapters::ownership;
+use bosun_adapters::file_ownership;
 use bosun_core::Timestamp;
 use bosun_edges::auth::keys::{Digest, NewKey};
 
@@ -116,7 +116,7 @@ fn change(path: &Path, edit: impl FnOnce(&str, &KeyFile) -> anyhow::Result<Strin
     // Readable by its owner only, from its creation on.
     let mut new = tempfile::NamedTempFile::new_in(directory).with_context(place)?;
     match fs::metadata(path) {
-        Ok(old) => ownership::succeed(new.as_file(), &old).with_context(|| {
+        Ok(old) => file_ownership::copy_owner_and_mode(new.as_file(), &old).with_context(|| {
             let path = path.display();
             format!(
                 "{path} is not changed: the new file cannot be given to the owner of the old one; run this as that user"

@@ -298,9 +298,9 @@ mod tests {
     fn check(from: &str, to: &str, expect: &[&str]) {
         assert!(GOOD.contains(from), "{from}");
         let text = GOOD.replace(from, to);
-        let said = parse(Path::new("keys.toml"), &text).unwrap_err().to_string();
+        let message = parse(Path::new("keys.toml"), &text).unwrap_err().to_string();
         for sentence in expect {
-            assert!(said.contains(sentence), "`{sentence}` is not in:\n{said}");
+            assert!(message.contains(sentence), "`{sentence}` is not in:\n{message}");
         }
     }
 

@@ -45,7 +45,7 @@ const MAX_KEY_SET: usize = 1024 * 1024;
 
 /// Reads the key file and the providers' keys, and notifies the server of changes.
 #[derive(Debug)]
-pub(crate) struct Doorkeeper {
+pub(crate) struct AccessWatcher {
     path: PathBuf,
     /// As it was last read; `None` if it could not be read.
     text: Option<String>,
@@ -60,12 +60,12 @@ pub(crate) struct Doorkeeper {
     keys_wanted: Arc<Notify>,
 }
 
-impl Doorkeeper {
+impl AccessWatcher {
     /// Reads the file and fetches what it refers to. A provider that does not answer is retried later.
     pub(crate) async fn open(path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
         let file = file::parse(path, &text)?;
-        let mut doorkeeper = Self {
+        let mut access_watcher = Self {
             path: path.to_owned(),
             text: Some(text),
             fetched: vec![Jwks::default(); file.issuers.len()],
@@ -76,12 +76,12 @@ impl Doorkeeper {
             keys_wanted: Arc::default(),
         };
         let mut work = FuturesUnordered::new();
-        doorkeeper.fetch(&mut work);
+        access_watcher.fetch(&mut work);
         while let Some(done) = work.next().await {
-            doorkeeper.take(done);
+            access_watcher.take(done);
         }
-        doorkeeper.publish();
-        Ok(doorkeeper)
+        access_watcher.publish();
+        Ok(access_watcher)
     }
 
     /// What requests are authorized against.

@@ -25,7 +25,7 @@ Tools in TypeScript are those of LangChain, MCP servers, the Vercel AI SDK and M
 within the folder of the file. Secrets in clear text are never copied.
 
 The result goes to standard output, what was left out or assumed to standard error. Exit code 1 means that the
-file has faults or no tools; its valid tools are written all the same.")]
+file has faults or no tools; its valid tools are written nevertheless.")]
 pub(crate) struct Convert {
     /// The file to read; `-` is standard input
     file: PathBuf,

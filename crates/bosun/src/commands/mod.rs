@@ -21,6 +21,8 @@ mod query;
 mod report;
 mod serve;
 mod server_options;
+#[cfg(feature = "standin")]
+mod stand_in;
 mod tools;
 mod worker;
 

@@ -1,6 +1,6 @@
 //! `bosun models serve`: a stand-in for the APIs of paid models.
 //!
-//! It plays a script over HTTP, in the formats of OpenAI's chat completions and of Anthropic's messages, with the
+//! It serves a script over HTTP, in the formats of OpenAI's chat completions and of Anthropic's messages, with the
 //! faults that the script asks for, so that a client of these APIs can be tried without a
 //! key. It has no state to lose: a signal ends it at once. The stand-in itself is a crate of its own, which is
 //! linked with the feature `standin` only.
@@ -23,17 +23,17 @@ enum Command {
     Serve(Serve),
 }
 
-/// Play a script as OpenAI's chat completions and Anthropic's messages.
+/// Serve a script as OpenAI's chat completions and Anthropic's messages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   bosun models serve --script examples/stand-in.yaml
   OPENAI_BASE_URL=http://127.0.0.1:8090/v1 OPENAI_API_KEY=none  your-program
   ANTHROPIC_BASE_URL=http://127.0.0.1:8090 ANTHROPIC_API_KEY=none  your-program")]
 struct Serve {
-    /// The script: scenes, what is said in them, and what goes wrong; docs/models.md describes it
+    /// The script: scenes, answers and faults; docs/models.md describes it
     #[arg(long, value_name = "FILE")]
     script: PathBuf,
-    /// Where to listen; port 0 takes a free one
+    /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
 }
@@ -48,17 +48,16 @@ impl Models {
 
 #[cfg(feature = "standin")]
 async fn serve(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
-    use std::io::Write as _;
-
     use anyhow::Context as _;
-    use bosun_standin::{Plays, StandIn};
+    use bosun_standin::{StandIn, StandInAnswers};
 
-    let text = std::fs::read_to_string(script).with_context(|| format!("{} cannot be read", script.display()))?;
-    let plays = Plays::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
-    let listener = tokio::net::TcpListener::bind(listen).await;
-    let stand_in = StandIn::serving(listener.with_context(|| format!("cannot listen on {listen}"))?, plays)?;
-    writeln!(std::io::stdout(), "listening on {} with {}", stand_in.url(), script.display())?;
-    stand_in.join().await.context("the stand-in failed")
+    use super::stand_in;
+
+    let text = stand_in::read(script)?;
+    let answers = StandInAnswers::parse(script, &text).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    let server = StandIn::serving(stand_in::listen(listen).await?, answers)?;
+    stand_in::announce(&server.url(), script)?;
+    server.join().await.context("the stand-in failed")
 }
 
 #[cfg(not(feature = "standin"))]

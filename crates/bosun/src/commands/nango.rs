@@ -29,7 +29,7 @@ struct Serve {
     /// The state; docs/nango.md describes it
     #[arg(long, value_name = "FILE")]
     state: PathBuf,
-    /// Where to listen; port 0 takes a free one
+    /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3003")]
     listen: SocketAddr,
 }
@@ -44,18 +44,17 @@ impl NangoCommand {
 
 #[cfg(feature = "standin")]
 async fn serve(file: &Path, listen: SocketAddr) -> anyhow::Result<()> {
-    use std::io::Write as _;
-
     use anyhow::Context as _;
     use bosun_standin::nango::{NangoStandIn, NangoState};
 
-    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    use super::stand_in;
+
+    let text = stand_in::read(file)?;
     let state: NangoState =
         serde_json::from_str(&text).with_context(|| format!("{} is not a state", file.display()))?;
-    let listener = tokio::net::TcpListener::bind(listen).await;
-    let stand_in = NangoStandIn::serving(listener.with_context(|| format!("cannot listen on {listen}"))?, state)?;
-    writeln!(std::io::stdout(), "listening on {} with {}", stand_in.url(), file.display())?;
-    stand_in.join().await.context("the stand-in broke")
+    let server = NangoStandIn::serving(stand_in::listen(listen).await?, state)?;
+    stand_in::announce(&server.url(), file)?;
+    server.join().await.context("the stand-in failed")
 }
 
 #[cfg(not(feature = "standin"))]

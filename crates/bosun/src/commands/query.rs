@@ -27,11 +27,11 @@ pub(crate) struct Query {
 
 impl Query {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let asker = self.options.open()?;
+        let agent_client = self.options.open()?;
         let name = self.name.unwrap_or_else(|| Client::new_name("cli"));
         let mut screen = Screen::new(if self.json { Detail::Events } else { Detail::Steps });
-        screen.asking(&asker.agent, &self.input)?;
-        let mut question = asker.question(&name, &self.input);
+        screen.asking(&agent_client.agent, &self.input)?;
+        let mut question = agent_client.question(&name, &self.input);
         if self.json {
             // A program reads the events, and decides by another request.
             question = question.undecided();
@@ -41,7 +41,7 @@ impl Query {
                 Ok(if has_completed(answered)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
             _ = tokio::signal::ctrl_c() => {
-                screen.left_behind(&asker.client.query_url(&name))?;
+                screen.left_behind(&agent_client.client.query_url(&name))?;
                 Ok(ExitCode::from(130))
             }
         }

@@ -1,8 +1,8 @@
 //! `bosun worker`: runs tools of a server's catalogue with commands of this machine.
 //!
-//! It claims calls of tools that are declared with `type: external`, whoever asked for them, and delivers the results.
-//! A call is its own until its lease lapses; heartbeats extend the lease while the command runs. If the lease is lost
-//! all the same, the command is killed: another worker may have the call.
+//! It claims calls of tools that are declared with `type: external`, whichever client asked for them, and delivers the
+//! results. It holds a call until its lease expires; heartbeats extend the lease while the command runs. If the lease
+//! is lost nevertheless, the command is killed: another worker may have the call.
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
@@ -161,7 +161,7 @@ impl Service {
             tokio::time::sleep(rest).await;
             match self.client.post_to(&["tool-calls", id, "heartbeat"], &[], &body).await {
                 Ok(_) => failures = 0,
-                // The lease may hold all the same: the server decides when it answers again.
+                // The lease may still be held: the server decides when it answers again.
                 Err(error) if error.is_passing() => failures += 1,
                 Err(error) => return error,
             }

@@ -73,7 +73,7 @@ struct Fetched {
 
 /// The content of all sources at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct SourceContents {
     /// In the order of the sources, without duplicates.
     pub(super) tools: Vec<CollectedTool>,
     /// To be put in effect with [`Collection::keep`].
@@ -132,8 +132,8 @@ impl Collection {
     }
 
     /// The current content of the sources: files as they are on the disk, URLs as they were last fetched.
-    pub(super) fn gather(&self) -> Gathered {
-        let mut gathered = Gathered::default();
+    pub(super) fn gather(&self) -> SourceContents {
+        let mut gathered = SourceContents::default();
         let mut sources: HashMap<String, String> = HashMap::new();
         for source in &self.sources {
             match source {
@@ -158,7 +158,7 @@ impl Collection {
         gathered
     }
 
-    fn gather_path(&self, path: &Path, gathered: &mut Gathered) {
+    fn gather_path(&self, path: &Path, gathered: &mut SourceContents) {
         let files = match input::sources(&[path.to_owned()]) {
             Ok(files) => files,
             Err(error) => {
@@ -179,7 +179,7 @@ impl Collection {
         }
     }
 
-    fn gather_url(&self, url: &Url, gathered: &mut Gathered) {
+    fn gather_url(&self, url: &Url, gathered: &mut SourceContents) {
         let location = PathBuf::from(hide_in_urls(url.as_str(), "…").into_owned());
         let fetched = self.fetched.get(url).cloned().unwrap_or_default();
         if let Some(failure) = fetched.failure {
@@ -198,7 +198,7 @@ impl Collection {
         bytes: &[u8],
         origin: &ResourceOrigin,
         is_incidental: bool,
-        gathered: &mut Gathered,
+        gathered: &mut SourceContents,
     ) {
         let checked = check::read(bytes, ConvertOptions::default());
         if is_incidental && check::is_something_else(&checked) {
@@ -230,7 +230,7 @@ impl Collection {
         gathered.good.push((location.to_owned(), tools.collect()));
     }
 
-    fn keep_last(&self, location: &Path, gathered: &mut Gathered) {
+    fn keep_last(&self, location: &Path, gathered: &mut SourceContents) {
         gathered.good.extend(self.good.iter().find(|(known, _)| known == location).cloned());
     }
 

@@ -40,7 +40,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::commands::input;
 
-use collection::{Collection, Gathered, ToolSource, Tools};
+use collection::{Collection, SourceContents, ToolSource, Tools};
 use watch::{FileEvents, WatchedFiles};
 
 /// How often URLs of tools are fetched; one with an unchanged ETag is not transferred.
@@ -99,7 +99,7 @@ impl Sources {
 
     /// Reads all files, and takes the documents of URLs as they were last fetched.
     fn load(&self) -> Result<Loaded, Faults> {
-        let Gathered { tools, good, mut faults, mut warnings } = self.collection.gather();
+        let SourceContents { tools, good, mut faults, mut warnings } = self.collection.gather();
         let origins: Vec<_> = tools.iter().map(|one| (one.tool.name.clone(), one.origin.clone())).collect();
         match manifests::load_with(&self.manifests, &self.builtins, tools) {
             Ok(manifests) => {

@@ -2,7 +2,7 @@
 //!
 //! `RUST_LOG` sets the level, in the syntax of `tracing` (`RUST_LOG=bosun=debug`). Ids are logged; prompts, arguments,
 //! results and secrets never are. With the feature `otel`, spans are also sent to the collector in
-//! `OTEL_EXPORTER_OTLP_ENDPOINT`, independently of `RUST_LOG`. A program without the feature warns once and goes on:
+//! `OTEL_EXPORTER_OTLP_ENDPOINT`, independently of `RUST_LOG`. A program without the feature warns once and continues:
 //! the variable is often set for everything on a machine.
 
 mod fields;
@@ -85,10 +85,13 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
     let registry = tracing_subscriber::registry();
     // A filter that inspects spans takes a lock whenever one is entered or exited; a level does not.
     if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some_and(|directives| !directives.is_empty()) {
-        say(registry.with(filter), format)?;
+        install_writer(registry.with(filter), format)?;
     } else {
         let targets = Targets::new().with_default(USUAL);
-        say(registry.with(targets.with_targets(SILENCED.map(|library| (library, LevelFilter::OFF)))), format)?;
+        install_writer(
+            registry.with(targets.with_targets(SILENCED.map(|library| (library, LevelFilter::OFF)))),
+            format,
+        )?;
     }
     #[cfg(not(feature = "otel"))]
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
@@ -101,7 +104,7 @@ pub(crate) fn start(format: LogFormat) -> anyhow::Result<Telemetry> {
 }
 
 /// Installs the writer of log lines for what `registry` lets through.
-fn say<S>(registry: S, format: LogFormat) -> Result<(), TryInitError>
+fn install_writer<S>(registry: S, format: LogFormat) -> Result<(), TryInitError>
 where
     S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync + 'static,
 {

@@ -9,12 +9,12 @@ use bosun_core::ceiling::{PUSH_CONFIGS, PUSH_FIELD_BYTES};
 use serde_json::{Value, json};
 
 use crate::{
-    http_tools::service::{Arrived, Service},
+    http_tools::service::{ReceivedRequest, Service},
     program::{Server, workspace},
     support::{
         client::http,
-        scenes::{self, Scene},
-        server::{Death, Started, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, Started, World},
         until,
     },
 };
@@ -32,7 +32,7 @@ impl Receiver {
     async fn start(status: u16) -> Self {
         let status = Arc::new(AtomicU16::new(status));
         let answer = Arc::clone(&status);
-        let service = Service::start(move |_: &Arrived| {
+        let service = Service::start(move |_: &ReceivedRequest| {
             axum::http::StatusCode::from_u16(answer.load(Ordering::SeqCst)).expect("a status")
         });
         Self { service: service.await, status }
@@ -40,7 +40,8 @@ impl Receiver {
 
     /// The states of the posted status updates, in order.
     fn states(&self) -> Vec<String> {
-        let bodies = self.service.arrived().into_iter().filter_map(|arrived| serde_json::from_str(&arrived.body).ok());
+        let bodies =
+            self.service.received().into_iter().filter_map(|received| serde_json::from_str(&received.body).ok());
         let states = bodies.filter_map(|body: Value| {
             let state = body.pointer("/statusUpdate/status/state").or_else(|| body.pointer("/status/state"))?;
             Some(state.as_str()?.trim_start_matches("TASK_STATE_").to_ascii_lowercase().replace('_', "-"))
@@ -109,7 +110,7 @@ async fn events_are_posted_in_order_with_their_token_and_survive_a_kill() {
     });
     let (task, call) = waiting(&server, json!({"taskPushNotificationConfig": config})).await;
     // The receiver fails; what it was told is told again by the next process.
-    until("an attempt", || !receiver.service.arrived().is_empty()).await;
+    until("an attempt", || !receiver.service.received().is_empty()).await;
     server.kill_and_restart().await;
     receiver.status.store(200, Ordering::SeqCst);
     receiver.has("input-required").await;
@@ -118,12 +119,14 @@ async fn events_are_posted_in_order_with_their_token_and_survive_a_kill() {
     let mut states = receiver.states();
     states.dedup();
     assert_eq!(states, ["working", "input-required", "working", "completed"]);
-    let arrived = receiver.service.arrived();
-    let last = arrived.last().expect("a notification");
+    let received = receiver.service.received();
+    let last = received.last().expect("a notification");
     assert_eq!(last.header("x-a2a-notification-token"), "t-1");
     assert_eq!(last.header("authorization"), "Bearer secret-1");
     assert_eq!(last.header("content-type"), "application/a2a+json");
-    assert!(arrived.iter().any(|arrived| arrived.body.contains("artifactUpdate") && arrived.body.contains("2,108")));
+    assert!(
+        received.iter().any(|received| received.body.contains("artifactUpdate") && received.body.contains("2,108"))
+    );
     // A config exists until its task has ended and all of it was posted.
     let listed = async || rpc(&server, "1.0", "ListTaskPushNotificationConfigs", json!({"taskId": task})).await;
     while !result(&listed().await)["configs"].as_array().expect("a list").is_empty() {}
@@ -144,10 +147,10 @@ async fn a_receiver_that_is_gone_gets_no_more_and_one_of_0_3_gets_the_task() {
     assert_eq!(result(&shown)["pushNotificationConfig"]["authentication"], json!({"schemes": ["Basic"]}), "{shown}");
     finish(&server, &task, &call).await;
     old.has("completed").await;
-    let last: Value = serde_json::from_str(&old.service.arrived().pop().unwrap().body).unwrap();
+    let last: Value = serde_json::from_str(&old.service.received().pop().unwrap().body).unwrap();
     assert_eq!((&last["kind"], &last["id"]), (&json!("task"), &task), "{last}");
-    until("the end of the first", || !gone.service.arrived().is_empty()).await;
-    assert_eq!(gone.service.arrived().len(), 1, "410 ends it");
+    until("the end of the first", || !gone.service.received().is_empty()).await;
+    assert_eq!(gone.service.received().len(), 1, "410 ends it");
 }
 
 #[tokio::test]
@@ -206,7 +209,7 @@ async fn an_address_that_is_private_is_refused_unless_the_operator_lists_it() {
         let created = rpc(&server, "1.0", "CreateTaskPushNotificationConfig", new).await;
         assert_eq!(created["error"].is_null(), is_taken, "{bytes}: {created:.300}");
     }
-    assert!(receiver.service.arrived().is_empty());
+    assert!(receiver.service.received().is_empty());
 }
 
 /// The commit of a webhook is between two fault points.
@@ -214,7 +217,7 @@ async fn an_address_that_is_private_is_refused_unless_the_operator_lists_it() {
 async fn a_config_whose_process_dies_at_its_commit_is_there_after_a_retry() {
     let receiver = Receiver::start(200).await;
     let world = World::new().with(LOOPBACK);
-    let text = scenes::query("q", Scene::Quick)["input"].clone();
+    let text = scenarios::query("q", Scenario::Quick)["input"].clone();
     let asked = json!({
         "message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]},
         "configuration": {"taskPushNotificationConfig": {"url": receiver.service.url}},
@@ -226,7 +229,7 @@ async fn a_config_whose_process_dies_at_its_commit_is_there_after_a_retry() {
     for point in ["store.webhook", "store.webhook_kept"] {
         let Started::Ready(mut server) = world.spawn(Some(point)).ready().await else { panic!("it dies too early") };
         assert!(send(&server.base).await.is_err(), "{point}");
-        assert_eq!(server.death().await, Death::AtFaultPoint, "{point}");
+        assert_eq!(server.exit().await, ProcessExit::AtFaultPoint, "{point}");
     }
     let server = world.start().await;
     assert_eq!(send(&server.base).await.unwrap().status(), 200);

@@ -23,11 +23,11 @@ use tokio::{
 use crate::program::{bosun, run, stderr, stdout, workspace};
 
 /// A directory with a key file, and operations on it.
-struct Office {
+struct KeyFileWorld {
     directory: tempfile::TempDir,
 }
 
-impl Office {
+impl KeyFileWorld {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
@@ -120,7 +120,7 @@ rights_claim = "scope"
 namespaces = ["default"]
 "#;
 
-impl Office {
+impl KeyFileWorld {
     /// Accepts the tokens that this provider has signed.
     fn trust(&self, provider: &Provider) {
         std::fs::write(self.file(), ISSUER.replace("{url}", &provider.url)).unwrap();
@@ -136,35 +136,35 @@ fn http() -> reqwest::Client {
 
 #[tokio::test]
 async fn keys_are_created_listed_and_revoked_and_the_rest_of_the_file_stays() {
-    let office = Office::new();
+    let world = KeyFileWorld::new();
     let (public, secret) =
-        office.create(&["ci", "--namespace", "team-a", "--right", "read", "--may-act-for", "*"]).await;
+        world.create(&["ci", "--namespace", "team-a", "--right", "read", "--may-act-for", "*"]).await;
     assert!(public.starts_with("pk-ark-") && secret.starts_with("sk-ark-"), "{public} {secret}");
-    assert_eq!(std::fs::metadata(office.file()).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!office.text().contains(&secret) && office.text().contains(&public));
-    let noted = office.text() + "\n# a note of the operator\n";
-    std::fs::write(office.file(), noted).unwrap();
-    office.create(&["backup", "--expires", "2160h"]).await;
+    assert_eq!(std::fs::metadata(world.file()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!world.text().contains(&secret) && world.text().contains(&public));
+    let noted = world.text() + "\n# a note of the operator\n";
+    std::fs::write(world.file(), noted).unwrap();
+    world.create(&["backup", "--expires", "2160h"]).await;
 
-    let output = office.keys(&["create", "ci"]).await;
+    let output = world.keys(&["create", "ci"]).await;
     assert!(stderr(&output).contains("there is already a key `ci`"), "{}", stderr(&output));
-    let output = office.keys(&["revoke", "ci"]).await;
+    let output = world.keys(&["revoke", "ci"]).await;
     assert!(stdout(&output).contains("key ci is revoked"), "{}", stderr(&output));
-    let output = office.keys(&["revoke", "ci"]).await;
+    let output = world.keys(&["revoke", "ci"]).await;
     assert!(stderr(&output).contains("has been revoked already"), "{}", stderr(&output));
-    let output = office.keys(&["revoke", "missing"]).await;
+    let output = world.keys(&["revoke", "missing"]).await;
     assert!(stderr(&output).contains("there is no key `missing`"), "{}", stderr(&output));
 
-    let listed: Value = serde_json::from_str(&stdout(&office.keys(&["list", "--json"]).await)).unwrap();
+    let listed: Value = serde_json::from_str(&stdout(&world.keys(&["list", "--json"]).await)).unwrap();
     let expected = |name: &str| listed.as_array().unwrap().iter().find(|key| key["id"] == name).unwrap().clone();
     assert_eq!(expected("ci")["state"], "revoked");
     assert_eq!(expected("ci")["namespaces"], json!(["team-a"]));
     assert_eq!((&expected("ci")["rights"], &expected("ci")["may_act_for"]), (&json!(["read"]), &json!(["*"])));
     assert_eq!(expected("backup")["state"], "active");
     assert!(expected("backup")["expires_at"].is_string());
-    assert!(office.text().contains("# a note of the operator"), "{}", office.text());
-    assert_eq!(std::fs::metadata(office.file()).unwrap().permissions().mode() & 0o777, 0o600);
-    let text = stdout(&office.keys(&["list"]).await);
+    assert!(world.text().contains("# a note of the operator"), "{}", world.text());
+    assert_eq!(std::fs::metadata(world.file()).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = stdout(&world.keys(&["list"]).await);
     assert!(text.lines().count() == 2 && !text.contains("sk-ark-"), "{text}");
 }
 
@@ -172,34 +172,34 @@ async fn keys_are_created_listed_and_revoked_and_the_rest_of_the_file_stays() {
 /// owner only, a revoked key would stay in force.
 #[tokio::test]
 async fn a_changed_file_stays_as_readable_as_it_was() {
-    let office = Office::new();
-    office.create(&["ci"]).await;
-    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o640)).unwrap();
+    let world = KeyFileWorld::new();
+    world.create(&["ci"]).await;
+    std::fs::set_permissions(world.file(), std::fs::Permissions::from_mode(0o640)).unwrap();
     // Only root can change the owner of a file.
-    let given_away = std::os::unix::fs::chown(office.file(), Some(54_321), Some(54_322)).is_ok();
-    let before = std::fs::metadata(office.file()).unwrap();
-    assert!(office.keys(&["revoke", "ci"]).await.status.success());
-    let after = std::fs::metadata(office.file()).unwrap();
+    let given_away = std::os::unix::fs::chown(world.file(), Some(54_321), Some(54_322)).is_ok();
+    let before = std::fs::metadata(world.file()).unwrap();
+    assert!(world.keys(&["revoke", "ci"]).await.status.success());
+    let after = std::fs::metadata(world.file()).unwrap();
     assert_eq!(after.permissions().mode() & 0o777, 0o640);
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()), "{given_away}");
-    assert!(office.text().contains("revoked = "), "{}", office.text());
+    assert!(world.text().contains("revoked = "), "{}", world.text());
 }
 
 #[tokio::test]
-async fn many_keys_made_at_once_are_all_there() {
-    let office = Office::new();
+async fn keys_that_are_created_concurrently_are_all_kept() {
+    let world = KeyFileWorld::new();
     let names: Vec<_> = (0..8).map(|number| format!("key-{number}")).collect();
-    futures_util::future::join_all(names.iter().map(async |name| office.create(&[name]).await)).await;
+    futures_util::future::join_all(names.iter().map(async |name| world.create(&[name]).await)).await;
     for name in &names {
-        assert!(office.text().contains(&format!("id = \"{name}\"")), "{name}");
+        assert!(world.text().contains(&format!("id = \"{name}\"")), "{name}");
     }
 }
 
 #[tokio::test]
 async fn a_client_needs_a_key_and_its_secret_is_nowhere_in_the_log() {
-    let office = Office::new();
-    let (public, secret) = office.create(&["ci", "--right", "read", "--right", "run", "--right", "deliver"]).await;
-    let server = office.serve().await;
+    let world = KeyFileWorld::new();
+    let (public, secret) = world.create(&["ci", "--right", "read", "--right", "run", "--right", "deliver"]).await;
+    let server = world.serve().await;
     let query = async |name: &str, key: Option<&str>| {
         let mut command = bosun();
         command.args([
@@ -236,16 +236,16 @@ async fn a_client_needs_a_key_and_its_secret_is_nowhere_in_the_log() {
     let (status, me) = server.get("/v1/whoami", &format!("Bearer {secret}")).await;
     assert_eq!((status, &me["key"], &me["rights"]), (200, &json!("ci"), &json!(["read", "run", "deliver"])));
     drop(server);
-    let log = std::fs::read_to_string(office.directory.path().join("log")).unwrap();
+    let log = std::fs::read_to_string(world.directory.path().join("log")).unwrap();
     assert!(log.contains("DEBUG"), "everything is logged: {log}");
     assert!(!log.contains(&secret) && !log.contains("sk-ark-wrong"), "the secret is in the log");
 }
 
 #[tokio::test]
 async fn a_query_without_a_namespace_is_one_of_the_keys_own() {
-    let office = Office::new();
-    let (_, secret) = office.create(&["ci", "--namespace", "team-a", "--namespace", "default"]).await;
-    let server = office.serve().await;
+    let world = KeyFileWorld::new();
+    let (_, secret) = world.create(&["ci", "--namespace", "team-a", "--namespace", "default"]).await;
+    let server = world.serve().await;
     let ask = async |further: &[&str]| {
         let mut command = bosun();
         command.args(["query", "--agent", "math-assistant", "What is 25% of 8,432?", "--server", &server.base]);
@@ -262,9 +262,9 @@ async fn a_query_without_a_namespace_is_one_of_the_keys_own() {
 
 #[tokio::test]
 async fn a_key_that_may_not_list_agents_can_talk_to_one() {
-    let office = Office::new();
-    let (_, secret) = office.create(&["ci", "--right", "run"]).await;
-    let server = office.serve().await;
+    let world = KeyFileWorld::new();
+    let (_, secret) = world.create(&["ci", "--right", "run"]).await;
+    let server = world.serve().await;
     let talk = async |agent: &str, key: &str| {
         let mut command = bosun();
         command.args(["chat", "--agent", agent, "--server", &server.base]).env("BOSUN_KEY", key);
@@ -283,11 +283,11 @@ async fn a_key_that_may_not_list_agents_can_talk_to_one() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
-    let office = Office::new();
-    let (_, secret) = office.create(&["ci"]).await;
-    let (_, other) = office.create(&["other"]).await;
-    let server = office.serve().await;
+async fn a_revoked_key_is_refused_and_its_open_requests_are_ended() {
+    let world = KeyFileWorld::new();
+    let (_, secret) = world.create(&["ci"]).await;
+    let (_, other) = world.create(&["other"]).await;
+    let server = world.serve().await;
     let authorization = format!("Bearer {secret}");
     let body = json!({
         "name": "q", "input": "What is 25% of 8,432?", "target": {"type": "agent", "name": "math-assistant"},
@@ -300,14 +300,14 @@ async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
     assert!(events.chunk().await.unwrap().is_some(), "the stream is open");
 
     // An invalid file revokes nothing.
-    let good = office.text();
-    std::fs::write(office.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
+    let good = world.text();
+    std::fs::write(world.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
     server.signal("-HUP");
     assert_eq!(server.get("/v1/queries/q", &authorization).await.0, 200);
-    std::fs::write(office.file(), good).unwrap();
+    std::fs::write(world.file(), good).unwrap();
 
     let revoked = Instant::now();
-    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    assert!(world.keys(&["revoke", "ci"]).await.status.success());
     while events.chunk().await.unwrap().is_some() {}
     assert!(revoked.elapsed() < Duration::from_secs(10), "{:?}", revoked.elapsed());
     assert_eq!(server.get("/v1/queries/q", &authorization).await.0, 401);
@@ -316,10 +316,10 @@ async fn a_key_that_is_revoked_opens_nothing_and_what_it_opened_is_closed() {
 
 #[tokio::test]
 async fn changes_of_keys_are_in_the_audit_log() {
-    let office = Office::new();
-    office.create(&["ci"]).await;
-    let (_, auditor) = office.create(&["auditor", "--namespace", "*", "--right", "audit"]).await;
-    let server = office.serve().await;
+    let world = KeyFileWorld::new();
+    world.create(&["ci"]).await;
+    let (_, auditor) = world.create(&["auditor", "--namespace", "*", "--right", "audit"]).await;
+    let server = world.serve().await;
     let authorization = format!("Bearer {auditor}");
     let mut seen = 0;
     // Polls until the log has exactly the expected records.
@@ -342,38 +342,38 @@ async fn changes_of_keys_are_in_the_audit_log() {
             assert!(began.elapsed() < Duration::from_secs(20), "{said:?} and not {expect:?}");
         }
     };
-    office.create(&["new"]).await;
+    world.create(&["new"]).await;
     says(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.added", "new")]).await;
-    let good = office.text();
-    std::fs::write(office.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
+    let good = world.text();
+    std::fs::write(world.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
     says(&[("keys.refused", "5 faults in the file")]).await;
-    std::fs::write(office.file(), &good).unwrap();
+    std::fs::write(world.file(), &good).unwrap();
     says(&[("keys.reloaded", "3 keys, 0 issuers")]).await;
-    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    assert!(world.keys(&["revoke", "ci"]).await.status.success());
     says(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.revoked", "ci")]).await;
     let (before, of_new) = good.split_at(good.rfind("[[key]]").unwrap());
     assert!(of_new.contains("id = \"new\""), "{good}");
-    std::fs::write(office.file(), before).unwrap();
+    std::fs::write(world.file(), before).unwrap();
     says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.added", "ci"), ("key.revoked", "new")]).await;
     // A change of the accepted issuers, and of their rights, is an act as well.
     let issuer = |audience: &str| {
         let text = "id = \"corp\"\nissuer = \"https://id.example.org\"\njwks = \"jwks.json\"\n";
         format!("{before}\n[[issuer]]\n{text}audience = \"{audience}\"\n")
     };
-    std::fs::write(office.file(), issuer("bosun")).unwrap();
+    std::fs::write(world.file(), issuer("bosun")).unwrap();
     says(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.added", "corp")]).await;
-    std::fs::write(office.file(), issuer("everybody")).unwrap();
+    std::fs::write(world.file(), issuer("everybody")).unwrap();
     says(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.changed", "corp")]).await;
-    std::fs::write(office.file(), before).unwrap();
+    std::fs::write(world.file(), before).unwrap();
     says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.revoked", "corp")]).await;
 }
 
 #[tokio::test]
 async fn a_file_of_keys_that_others_can_change_is_refused() {
-    let office = Office::new();
-    office.create(&["ci"]).await;
-    std::fs::set_permissions(office.file(), std::fs::Permissions::from_mode(0o666)).unwrap();
-    let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth"]).arg(office.file())).await;
+    let world = KeyFileWorld::new();
+    world.create(&["ci"]).await;
+    std::fs::set_permissions(world.file(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth"]).arg(world.file())).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("can be changed by users other than its owner"), "{}", stderr(&output));
     let output = run(bosun().args(["serve", "--listen", "0.0.0.0:0", "--auth", "/nowhere/keys.toml"])).await;
@@ -431,12 +431,12 @@ fn token(pair: &Ed25519KeyPair, id: &str, scope: &str) -> String {
 }
 
 #[tokio::test]
-async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
+async fn tokens_of_a_provider_are_accepted_and_its_new_keys_are_fetched() {
     let provider = Provider::start().await;
     let first = provider.rotate("first");
-    let office = Office::new();
-    office.trust(&provider);
-    let server = office.serve().await;
+    let world = KeyFileWorld::new();
+    world.trust(&provider);
+    let server = world.serve().await;
     assert_eq!(provider.fetched.load(Ordering::Relaxed), 1);
     let (status, me) = server.get("/v1/whoami", &token(&first, "first", "openid bosun:read")).await;
     assert_eq!(
@@ -455,7 +455,7 @@ async fn tokens_of_a_provider_are_taken_and_its_new_keys_are_fetched() {
     }
     assert_eq!(provider.fetched.load(Ordering::Relaxed), 2);
     server.stop().await;
-    let server = office.serve().await;
+    let server = world.serve().await;
     let third = provider.rotate("third");
     assert_eq!(server.get("/v1/agents", &token(&third, "third", "bosun:read")).await.0, 200, "rotated while it runs");
 }
@@ -477,9 +477,9 @@ async fn hung_provider() -> (String, tokio::task::JoinHandle<()>) {
 async fn a_key_is_revoked_in_time_and_new_keys_are_fetched_whatever_other_providers_do() {
     let provider = Provider::start().await;
     let (url, hung) = hung_provider().await;
-    let office = Office::new();
-    let (_, secret) = office.create(&["ci"]).await;
-    let mut text = office.text();
+    let world = KeyFileWorld::new();
+    let (_, secret) = world.create(&["ci"]).await;
+    let mut text = world.text();
     // Fetched one after the other, they would take half a minute.
     for number in 0..6 {
         let issuer =
@@ -487,14 +487,14 @@ async fn a_key_is_revoked_in_time_and_new_keys_are_fetched_whatever_other_provid
         text += &issuer;
     }
     text += &ISSUER.replace("{url}", &provider.url);
-    std::fs::write(office.file(), text).unwrap();
-    let server = office.serve().await;
+    std::fs::write(world.file(), text).unwrap();
+    let server = world.serve().await;
     let pair = provider.rotate("rotated");
     let began = Instant::now();
     let signed = token(&pair, "rotated", "bosun:read");
     assert_eq!(server.get("/v1/agents", &signed).await.0, 200, "the others are still asked");
     assert_eq!(server.get("/v1/agents", &format!("Bearer {secret}")).await.0, 200);
-    assert!(office.keys(&["revoke", "ci"]).await.status.success());
+    assert!(world.keys(&["revoke", "ci"]).await.status.success());
     while server.get("/v1/agents", &format!("Bearer {secret}")).await.0 != 401 {
         assert!(began.elapsed() < Duration::from_secs(15), "a provider was waited for");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -503,15 +503,15 @@ async fn a_key_is_revoked_in_time_and_new_keys_are_fetched_whatever_other_provid
 }
 
 #[tokio::test]
-async fn a_change_of_the_file_takes_nothing_from_tokens_while_their_provider_is_away() {
+async fn a_change_of_the_file_keeps_tokens_valid_while_their_provider_is_unreachable() {
     let provider = Provider::start().await;
     let pair = provider.rotate("first");
-    let office = Office::new();
-    office.trust(&provider);
-    let server = office.serve().await;
+    let world = KeyFileWorld::new();
+    world.trust(&provider);
+    let server = world.serve().await;
     assert_eq!(server.get("/v1/agents", &token(&pair, "first", "bosun:read")).await.0, 200);
     drop(provider);
-    let (_, secret) = office.create(&["ci"]).await;
+    let (_, secret) = world.create(&["ci"]).await;
     server.signal("-HUP");
     while server.get("/v1/agents", &format!("Bearer {secret}")).await.0 == 401 {}
     assert_eq!(server.get("/v1/agents", &token(&pair, "first", "bosun:read")).await.0, 200);

@@ -1,4 +1,4 @@
-//! What an agent makes of its tools: builtin ones that end a query, parameters of its own, and filtered results.
+//! How an agent configures its tools: builtin ones that end a query, parameters of its own, and filtered results.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,9 +6,12 @@ use tempfile::TempDir;
 
 use crate::{
     program::Server,
-    recovery::{die_at, runs},
+    recovery::{crash_at, runs},
     scripted::MODEL,
-    support::{client::Client, server::World},
+    support::{
+        client::Client,
+        server::{ProcessExit, Started, World},
+    },
 };
 
 /// A directory of an agent with `tools`, other manifests, and the script of its model.
@@ -59,7 +62,7 @@ scenes:
 }
 
 #[tokio::test]
-async fn terminate_without_a_response_is_refused_and_the_model_goes_on() {
+async fn terminate_without_a_response_is_refused_and_the_model_continues() {
     let script = r#"
 scenes:
   - when: go
@@ -181,7 +184,7 @@ async fn filters_are_applied_to_a_result_in_order() {
 
 /// The filter is foreign code: it may neither keep a thread nor take the server's memory.
 #[tokio::test]
-async fn a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model() {
+async fn a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model() {
     for (filter, expect) in [
         ("last(repeat(1))", "5 s"),
         ("[range(1000000000)] | length", "5 s"),
@@ -192,7 +195,80 @@ async fn a_filter_that_does_not_end_or_takes_all_memory_is_told_to_the_model() {
         let outcome = &ended["toolExecutionHistory"][0]["error"];
         assert_eq!(outcome["code"], "function_failed", "{filter}: {ended}");
         assert!(outcome["message"].as_str().unwrap().contains(expect), "{filter}: {outcome}");
-        assert_eq!(ended["state"], "completed", "{filter}: the server goes on");
+        assert_eq!(ended["state"], "completed", "{filter}: the server continues");
+    }
+}
+
+/// A tool of the catalogue that clients run, an agent that filters its results, and a model that repeats what it reads.
+fn outside(filter: &str) -> (String, &'static str, &'static str) {
+    let tools = format!(r#"[{{type: external, name: search, functions: [{{name: jq, value: "{filter}"}}]}}]"#);
+    let tool = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: search}
+spec: {type: external, description: Searches where the client is}
+";
+    let script = "otherwise:\n  - call: [{tool: search, arguments: {}}]\n  - say: '{{ result.search }}'\n";
+    (tools, tool, script)
+}
+
+/// The journal keeps what the client sent, so a repeated delivery is recognised; the model reads the filtered result.
+#[tokio::test]
+async fn the_result_of_a_client_is_recorded_as_it_is_and_filtered_for_the_model() {
+    let long = "x".repeat(300_000);
+    for (filter, result, said, code) in [
+        (".items[].name", json!({"items": [{"name": "a"}, {"name": "b"}]}), r#"["a","b"]"#, None),
+        (".items | length", json!(r#"{"items": [1, 2, 3]}"#), "3", None),
+        (".", json!("not JSON"), "not JSON", None),
+        (".long | length", json!({"long": long}), "300000", None),
+        (".items + 1", json!({"items": "a"}), "Error: the filter `.items + 1` failed", Some(())),
+    ] {
+        let (tools, tool, script) = outside(filter);
+        let manifests = agent(&tools, tool, script);
+        let server = Server::start_with(manifests.path()).await;
+        let waiting = ask(&server, json!({})).await;
+        assert_eq!(waiting["status"], "tool_call_required", "{waiting}");
+        assert!(
+            waiting.get("warnings").is_none_or(|warnings| !warnings.to_string().contains("functions")),
+            "{waiting}"
+        );
+        let client = Client::of(&server.base);
+        let delivery = json!({"toolCallId": waiting["toolCall"]["id"], "toolResult": result});
+        let deliver = async || client.post("/q/tool-result?wait=20s&view=rfc", &delivery).await;
+        let ended = deliver().await.body;
+        let response = ended["response"].as_str().unwrap_or_default();
+        assert!(if code.is_some() { response.starts_with(said) } else { response == said }, "{filter}: {response}");
+        let replayed = deliver().await;
+        assert_eq!(replayed.status, 200, "the same body again is a replay: {}", replayed.body);
+        let history = &ended["toolExecutionHistory"][0];
+        assert!(history["error"].is_null(), "the call of the client itself has not failed: {history}");
+        let id = waiting["toolCall"]["id"].as_str().unwrap();
+        let kept = client.get(&format!("/q/tool-calls/{id}/result")).await;
+        if result.is_object() {
+            assert_eq!(kept.body, result, "{filter}: verbatim");
+        }
+    }
+}
+
+#[tokio::test]
+async fn kill_9_after_a_delivery_shows_the_model_the_filtered_result() {
+    let (tools, tool, script) = outside(".items[].name");
+    for fault in ["deliver.appended", "deliver.durable", "turn.started:2", "turn.replied:2"] {
+        let world = world_with(&tools, tool, script);
+        let Started::Ready(mut server) = world.spawn(Some(fault)).ready().await else { panic!("the server starts") };
+        let client = Client::of(&server.base);
+        let body = json!({"name": "q", "input": "go", "target": {"type": "agent", "name": "tester"}});
+        let waiting = client.post("?wait=20s&view=rfc", &body).await.body;
+        let delivery = json!({"toolCallId": waiting["toolCall"]["id"], "toolResult": {"items": [{"name": "a"}]}});
+        // The process may die before it answers.
+        let _ = client.ask(&Method::POST, "/q/tool-result?wait=0&view=rfc", Some(&delivery)).await;
+        assert_eq!(server.exit().await, ProcessExit::AtFaultPoint, "{fault}");
+        let server = world.start().await;
+        let client = Client::of(&server.base);
+        let again = client.post("/q/tool-result?wait=20s&view=rfc", &delivery).await;
+        assert_eq!(again.status, 200, "{fault}: {}", again.body);
+        let ended = client.ask(&Method::GET, "/q?wait=20s&view=rfc", None).await.expect("an answer").body;
+        assert_eq!((&ended["status"], &ended["response"]), (&json!("completed"), &json!("a")), "{fault}: {ended}");
     }
 }
 
@@ -245,7 +321,7 @@ const AROUND_A_CALL: &[&str] = &[
     "store.committed:2",
 ];
 
-/// A world with an agent `tester` beside its own.
+/// A world with an agent `tester` in addition to its own.
 fn world_with(tools: &str, others: &str, script: &str) -> World {
     let (world, files) = (World::new(), agent(tools, others, script));
     let agents = std::fs::read_to_string(files.path().join("agents.yaml")).unwrap();
@@ -260,7 +336,7 @@ fn world_with(tools: &str, others: &str, script: &str) -> World {
 
 /// The query `q` after a crash at `fault` and a restart; one that was not accepted is asked for again.
 async fn after_crash(world: &World, fault: &str, body: &Value) -> Value {
-    die_at(world, fault, body).await;
+    crash_at(world, fault, body).await;
     let server = world.start().await;
     let client = Client::of(&server.base);
     let found = client.ask(&Method::GET, "/q?wait=20s&view=rfc", None).await.expect("an answer").body;

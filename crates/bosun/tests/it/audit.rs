@@ -10,8 +10,8 @@ use crate::{
     resources::api,
     support::{
         client::{Client, result},
-        scenes::{self, Scene},
-        server::{Death, Started, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, Started, World},
         soon,
     },
 };
@@ -20,13 +20,13 @@ async fn cycles(world: &World, names: &[&str]) {
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     for name in names {
-        let created = client.post("?wait=20s", &scenes::query(name, Scene::Quick)).await;
+        let created = client.post("?wait=20s", &scenarios::query(name, Scenario::Quick)).await;
         let (call, _) = &created.waiting_calls()[0];
         client.post(&format!("/{name}/tool-result"), &result(call, "42")).await;
         client.post(&format!("/{name}/tool-result"), &result(call, "too much")).await;
     }
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
 }
 
 async fn verify(data: &Path) -> Output {
@@ -47,7 +47,7 @@ async fn a_log_is_verified_exported_and_found_to_be_tampered_with() {
     let life = ["query.created", "call.handed_out", "call.delivered", "query.completed", "delivery.refused"];
     assert_eq!(actions, life);
 
-    // The file alone tells whether it is what was exported.
+    // The file alone shows whether it is what was exported.
     let file = world.path("audit.jsonl");
     let check = async |text: &str| {
         std::fs::write(&file, text).unwrap();
@@ -91,12 +91,12 @@ async fn a_cycle_costs_four_records_and_little_space() {
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     for number in 0..20 {
-        let created = client.post("?wait=20s", &scenes::query(&format!("c{number}"), Scene::Quick)).await;
+        let created = client.post("?wait=20s", &scenarios::query(&format!("c{number}"), Scenario::Quick)).await;
         let (call, _) = &created.waiting_calls()[0];
         client.post(&format!("/c{number}/tool-result"), &result(call, "42")).await;
     }
     server.terminate();
-    soon("the end", server.death()).await;
+    soon("the end", server.exit()).await;
     let connection = Connection::open(world.data().join("bosun.db")).unwrap();
     let (records, bytes): (u64, u64) = connection
         .query_row("SELECT count(*), sum(length(body) + length(mac) + 8) FROM audit", [], |row| {
@@ -122,12 +122,12 @@ async fn a_shortened_log_verifies_whenever_the_server_is_killed() {
     cycles(&world, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     world.set("BOSUN_AUDIT_RETENTION", "1ms");
     // First the index is built, then the block is deleted, each in a commit.
-    for fault in ["store.tend", "store.tended", "store.tend", "store.tended"] {
+    for fault in ["store.maintain", "store.maintained", "store.maintain", "store.maintained"] {
         let dead = match soon("the start", world.spawn(Some(fault)).ready()).await {
-            Started::Ready(mut server) => soon("the fault", server.death()).await,
-            Started::Dead(death) => death,
+            Started::Ready(mut server) => soon("the fault", server.exit()).await,
+            Started::Exited(exit) => exit,
         };
-        assert_eq!(dead, Death::AtFaultPoint, "{fault}");
+        assert_eq!(dead, ProcessExit::AtFaultPoint, "{fault}");
         let verified = verify(&world.data()).await;
         assert_eq!(verified.status.code(), Some(0), "{fault}: {}", stderr(&verified));
     }
@@ -139,7 +139,7 @@ async fn a_shortened_log_verifies_whenever_the_server_is_killed() {
     let found = api(&server, "GET", "/v1/audit?action=audit.shortened", None).await.body;
     assert_eq!(found["count"], 1, "once, however often it was tried");
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     let checked = run(bosun().args(["check", "--data"]).arg(world.data())).await;
     assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
 }

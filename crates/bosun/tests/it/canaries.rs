@@ -27,7 +27,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use crate::{
     program::{bosun, run, stderr, stdout},
     support::{
-        server::{Death, World},
+        server::{ProcessExit, World},
         soon,
     },
 };
@@ -269,9 +269,9 @@ const CLIENT: &str = "cnry20bear1d";
 
 /// Everything that left the server, by channel.
 #[derive(Default)]
-struct Caught(BTreeMap<String, Vec<u8>>);
+struct CapturedOutput(BTreeMap<String, Vec<u8>>);
 
-impl Caught {
+impl CapturedOutput {
     fn add(&mut self, place: &str, bytes: &[u8]) {
         self.0.entry(place.to_owned()).or_default().extend_from_slice(bytes);
     }
@@ -283,7 +283,12 @@ impl Caught {
     }
 }
 
-async fn catch(http: &reqwest::Client, caught: &mut Caught, place: &str, request: reqwest::RequestBuilder) -> Value {
+async fn catch(
+    http: &reqwest::Client,
+    caught: &mut CapturedOutput,
+    place: &str,
+    request: reqwest::RequestBuilder,
+) -> Value {
     let _ = http;
     let request =
         request.header("authorization", format!("Bearer {CLIENT}")).header("cookie", format!("session={CLIENT}"));
@@ -295,7 +300,7 @@ async fn catch(http: &reqwest::Client, caught: &mut Caught, place: &str, request
     serde_json::from_slice(&body).unwrap_or(Value::Null)
 }
 
-async fn play(world: &World, base: &str, caught: &mut Caught) {
+async fn exercise(world: &World, base: &str, caught: &mut CapturedOutput) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     for (model, way, _) in MODELS {
@@ -333,7 +338,7 @@ async fn play(world: &World, base: &str, caught: &mut Caught) {
     caught.add("audit", stderr(&exported).as_bytes());
 }
 
-fn catch_files(directory: &Path, caught: &mut Caught) {
+fn catch_files(directory: &Path, caught: &mut CapturedOutput) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         if entry.file_type().unwrap().is_dir() {
             catch_files(&entry.path(), caught);
@@ -363,12 +368,12 @@ async fn no_secret_leaves_by_another_channel_than_its_own() {
     };
     let secrets = world.path("secrets");
     let world = world.with(&["--secrets", secrets.to_str().unwrap(), "--log-format", "json"]);
-    let mut caught = Caught::default();
+    let mut caught = CapturedOutput::default();
     let mut server = world.start().await;
-    play(&world, &server.base, &mut caught).await;
+    exercise(&world, &server.base, &mut caught).await;
     catch_files(&world.data(), &mut caught);
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     catch_files(&world.data(), &mut caught);
     caught.add("log", &fs::read(world.log()).unwrap());
     #[cfg(feature = "otel")]
@@ -468,7 +473,7 @@ async fn faults_of_a_body_are_reported_without_its_keys() {
         for (method, path, body) in malformed(&canary.value) {
             assert!(find(canary.core, body.to_string().as_bytes()).is_some(), "{body}");
             let url = format!("{}{path}", server.base);
-            let mut caught = Caught::default();
+            let mut caught = CapturedOutput::default();
             let answer = catch(&http, &mut caught, path, http.request(method.parse().unwrap(), url).json(&body)).await;
             assert!(
                 answer["detail"][0]["loc"][0] == "body" && answer.get("body").is_some(),

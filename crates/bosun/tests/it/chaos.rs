@@ -1,6 +1,6 @@
 //! Kill -9, at random moments and at every fault point, while clients work, repeat and disconnect.
 //!
-//! Clients play queries without a pause; each keeps a record of its answers. Meanwhile the server is killed and
+//! Clients run queries without a pause; each keeps a record of its answers. Meanwhile the server is killed and
 //! restarted, over and over, on the same data. In the end the oracle compares the records, the journals and the ledger
 //! of effects.
 //!
@@ -15,10 +15,10 @@ use crate::support::{
     client::{Address, Client},
     killer::Killer,
     oracle,
-    play::Play,
     proof::{Proof, scale, seed},
     rng::Rng,
-    server::{Death, World},
+    server::{ProcessExit, World},
+    workload::Workload,
 };
 
 /// The number of queries in flight.
@@ -31,20 +31,20 @@ async fn every_promise_survives_kill_9() {
     let rng = Rng::new(seed);
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::with_large_results(Client::new(address), rng.branch(1));
-    let clients = play.begin(CLIENTS);
+    let workload = Workload::with_large_results(Client::new(address), rng.branch(1));
+    let clients = workload.begin(CLIENTS);
 
     let points: Vec<_> = points().collect();
-    let mut killer = Killer::new(&world, announce, play.client(), rng.branch(2));
-    killer.carry_out(kills, &points).await;
+    let mut killer = Killer::new(&world, announce, workload.client(), rng.branch(2));
+    killer.run(kills, &points).await;
 
     let mut last = killer.start().await;
     let records = clients.end().await;
-    assert_eq!(last.kill().await, Death::Killed);
+    assert_eq!(last.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);
     proof.violations(violations);
-    let refusals = play.client().refusals();
+    let refusals = workload.client().refusals();
     if !refusals.is_empty() {
         proof.violation(format!("a server that is only killed was said to be unavailable: {refusals:?}"));
     }
@@ -55,7 +55,7 @@ async fn every_promise_survives_kill_9() {
     let (done, faults) = killer.result(kills, &points);
     proof.violations(faults);
     let figures = json!({
-        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "answers": *play.client().answers().borrow(),
+        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "answers": *workload.client().answers().borrow(),
         "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
         "ledger_lines": figures.ledger_lines, "large_results": figures.large_results, "outcome_unknown": figures.outcome_unknown,
         "repeated_idempotent_runs": figures.repeated_runs, "orphaned_idempotent_runs": figures.orphaned_runs,
@@ -67,7 +67,7 @@ async fn every_promise_survives_kill_9() {
 }
 
 /// Points that `upgrades.rs`, `resources.rs`, `workers.rs` and `a2a_push.rs` kill at.
-const ELSEWHERE: &[&str] = &["upgrade.", "resource", "tend", "claim.", "extend.", "webhook"];
+const ELSEWHERE: &[&str] = &["upgrade.", "resource", "store.maintain", "claim.", "extend.", "webhook"];
 
 /// The fault points that this test passes.
 fn points() -> impl Iterator<Item = &'static str> {

@@ -7,29 +7,22 @@ use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::{
     program::{Server, bosun, run, stderr, stdout},
-    scripted::Folder,
+    scripted::{Folder, SCENES},
     support::soon,
     terminal::Terminal,
 };
 
+/// Further scenes.
 const SCRIPT: &str = r#"
-scenes:
-  - when: one tool
-    turns:
-      - call: [{tool: probe, arguments: {word: "one"}}]
-      - say: "probe said {{ result.probe }}"
   - when: slowly
     turns:
       - {words: 1m, say: "beginning end"}
-  - when: nothing works
-    turns:
-      - fail: {status: 400, message: "no such deployment"}
 otherwise:
   - say: "you said {{ input }}"
 "#;
 
 async fn serve() -> (Server, Folder) {
-    let folder = Folder::new(SCRIPT, "").with_tools(&["probe"]);
+    let folder = Folder::new(&format!("{SCENES}{SCRIPT}"), "").with_tools(&["probe"]);
     (folder.serve().await, folder)
 }
 
@@ -60,7 +53,7 @@ async fn said_in(server: &Server, conversation: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_lines_of_a_pipe_are_asked_in_one_conversation_that_can_go_on() {
+async fn the_lines_of_a_pipe_are_asked_in_one_conversation_that_can_be_continued() {
     let (server, directory) = serve().await;
     let (code, answers, log) =
         chat(&server.base, directory.path(), &["--agent", "tester"], "I am Ada\n\nwho am I?\n").await;
@@ -134,7 +127,7 @@ async fn what_cannot_begin_is_an_error_before_a_line_is_read() {
 }
 
 #[tokio::test]
-async fn on_a_terminal_answers_are_streamed_and_arrow_keys_bring_lines_back() {
+async fn on_a_terminal_answers_are_streamed_and_arrow_keys_recall_lines() {
     let (server, directory) = serve().await;
     let mut terminal = Terminal::run(
         &["chat", "--agent", "tester", "--server", &server.base, "--conversation", "typed"],

@@ -96,7 +96,7 @@ fn the_users_own_node_types_give_n8ns_descriptions() {
 }
 
 #[test]
-fn nothing_found_is_said() {
+fn an_empty_conversion_is_reported() {
     let files = folder(&[
         ("empty.json", r#"{"nodes": [], "connections": {}}"#),
         ("api.yaml", "openapi: 3.1.0\npaths: {}\n"),
@@ -139,7 +139,7 @@ fn a_folder_is_checked_as_its_files_are() {
     assert!(ran.stderr.contains("tool-config.json:1:"), "{}", ran.stderr);
     assert!(ran.stderr.contains("bad.ts:2:64: error[unknown_name]"), "{}", ran.stderr);
     assert!(ran.stderr.contains("3 files, 2 errors"), "{}", ran.stderr);
-    // A file that is named as ours is judged whatever is in it.
+    // A file with one of our names is checked whatever is in it.
     fs::write(files.path().join("tool-config.json"), r#"{"colour": "red"}"#).unwrap();
     assert!(run(files.path(), &["check", "."]).stderr.contains("error[unknown_format]"));
 }

@@ -303,7 +303,7 @@ fn a_catalogue_is_searched() {
 }
 
 #[test]
-fn a_tool_is_shown_with_what_each_model_is_told() {
+fn a_tool_is_shown_with_its_declaration_for_each_model() {
     insta::assert_snapshot!(tools(&["show", "fetch_emails"]));
     insta::assert_snapshot!(tools(&["show", "send_email", "--for", "anthropic"]));
     insta::assert_snapshot!(tools(&["show", "send_emial"]));

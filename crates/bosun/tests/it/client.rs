@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
-    http_tools::service::{Arrived, Service},
+    http_tools::service::{ReceivedRequest, Service},
     program::{Server, bosun, run, stderr, stdout},
     scripted::Folder,
     support::{soon, until},
@@ -228,13 +228,14 @@ fn probe() -> ClientTools {
 
 /// Asks a server that answers the `n`th request with `answers(request, n)`; the answer, and the requests.
 async fn ask_hostile(
-    answers: impl Fn(&Arrived, usize) -> Response + Send + Sync + 'static,
-) -> (Result<String, ClientError>, Vec<Arrived>) {
+    answers: impl Fn(&ReceivedRequest, usize) -> Response + Send + Sync + 'static,
+) -> (Result<String, ClientError>, Vec<ReceivedRequest>) {
     let asked = AtomicUsize::new(0);
-    let service = Service::start(move |arrived: &Arrived| answers(arrived, asked.fetch_add(1, Ordering::SeqCst))).await;
+    let service =
+        Service::start(move |request: &ReceivedRequest| answers(request, asked.fetch_add(1, Ordering::SeqCst))).await;
     let (client, tools) = (Client::new(&service.url).unwrap(), probe());
     let answer = soon("an end", async { client.ask("tester", "hello").named("q").tools(&tools).await }).await;
-    (answer.map(|answer| answer.text), service.arrived())
+    (answer.map(|answer| answer.text), service.received())
 }
 
 #[tokio::test]
@@ -274,11 +275,11 @@ async fn a_busy_server_is_asked_again_when_it_says_so() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_is_resumed_after_the_last_whole_event() {
-    let (answer, requests) = ask_hostile(|arrived, asked| match asked {
+    let (answer, requests) = ask_hostile(|request, asked| match asked {
         // The last event is cut in the middle of its data.
         0 => stream(events(&[("agent_thinking", 1, json!({}))]) + "event: agent_response\nid: u.5\ndata: {\"resp"),
         1 => refusal(StatusCode::BAD_GATEWAY, "proxy"),
-        _ if arrived.method == "GET" => stream(events(&ended())),
+        _ if request.method == "GET" => stream(events(&ended())),
         _ => refusal(StatusCode::NOT_FOUND, "query_not_found"),
     })
     .await;
@@ -294,7 +295,7 @@ const DELIVERIES: &[DeliveryCase] = &[
     (&[(503, "overloaded"), (200, "")], &["result", "result"]),
     (&[(409, "already_resolved")], &["result"]),
     (&[(410, "call_expired")], &["result"]),
-    // The model is told of a result that cannot be delivered.
+    // The model reads that a result cannot be delivered.
     (
         &[(413, "result_too_large"), (200, "")],
         &["result", "the result of the tool was not accepted: no [result_too_large]"],
@@ -306,13 +307,13 @@ async fn a_delivery_is_repeated_and_one_that_is_not_accepted_does_not_end_the_qu
     for (verdicts, expect) in DELIVERIES {
         let delivered = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&delivered);
-        let (answer, requests) = ask_hostile(move |arrived, _| {
-            if arrived.target.contains("tool-result") {
+        let (answer, requests) = ask_hostile(move |request, _| {
+            if request.target.contains("tool-result") {
                 let (status, code) = verdicts[counted.fetch_add(1, Ordering::SeqCst).min(verdicts.len() - 1)];
                 let status = StatusCode::from_u16(status).unwrap();
                 return if status.is_success() { "{}".into_response() } else { refusal(status, code) };
             }
-            if arrived.method == "POST" {
+            if request.method == "POST" {
                 return stream(events(&[called()]));
             }
             // The query ends when everything was delivered.

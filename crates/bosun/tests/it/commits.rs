@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     client::{Client, result},
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     soon,
 };
 
@@ -37,7 +37,7 @@ async fn a_cycle_waits_for_two_commits_at_most() {
 
     let before = engine.store().stats();
     for number in 0..CYCLES {
-        let paused = client.post("?wait=20s", &scenes::query(&format!("cycle-{number}"), Scene::Quick)).await;
+        let paused = client.post("?wait=20s", &scenarios::query(&format!("cycle-{number}"), Scenario::Quick)).await;
         let (call, _) = paused.waiting_calls().remove(0);
         let finished = client.post(&format!("/cycle-{number}/tool-result"), &result(&call, "42")).await;
         assert_eq!((finished.state(), finished.body["response"].as_str()), ("completed", Some("42")));
@@ -54,7 +54,7 @@ async fn a_cycle_waits_for_two_commits_at_most() {
 }
 
 async fn engine(manifests: PathBuf, data: PathBuf) -> Engine {
-    scenes::write(&manifests);
+    scenarios::write(&manifests);
     let clock = Arc::new(SystemClock);
     let builtins = ledger::add(Builtins::new(clock.clone()), &manifests.join("ledger")).unwrap();
     let loaded = manifests::load(&[manifests], &builtins).unwrap();

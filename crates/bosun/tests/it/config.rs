@@ -23,7 +23,7 @@ async fn shown(command: &mut Command) -> Value {
 
 /// The file is the manual: it lists every setting with its default.
 #[tokio::test]
-async fn the_default_file_is_current_and_says_the_defaults() {
+async fn the_default_file_is_current_and_states_the_defaults() {
     let current = stdout(&run(bosun().args(["config", "--default"])).await);
     let path = workspace().join("examples/bosun.toml");
     if std::env::var_os("BOSUN_UPDATE_DOCS").is_some() {

@@ -8,10 +8,10 @@
 //! found again in what is stored.
 
 mod oracle;
-mod talk;
+mod workload;
 
 use bosun_engine::fault::POINTS;
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use crate::support::{
     killer::Killer,
     proof::{Proof, scale, seed},
     rng::Rng,
-    server::{Death, World},
+    server::{ProcessExit, World},
 };
 
 /// The number of queries in flight.
@@ -33,9 +33,9 @@ enum Window {
     Tokens(usize),
 }
 
-/// A conversation that several clients have at once.
+/// A conversation that several clients add to at once.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct SharedConversation {
     memory: &'static str,
     id: &'static str,
     window: Window,
@@ -44,12 +44,12 @@ struct Room {
 }
 
 /// The windows are those of [`manifests`], and small: most histories are cut.
-const ROOMS: &[Room] = &[
-    Room { memory: "few", id: "one", window: Window::Messages(7), alone: false },
-    Room { memory: "few", id: "two", window: Window::Messages(7), alone: false },
-    Room { memory: "small", id: "one", window: Window::Tokens(150), alone: false },
-    Room { memory: "small", id: "two", window: Window::Tokens(150), alone: false },
-    Room { memory: "few", id: "alone", window: Window::Messages(7), alone: true },
+const CONVERSATIONS: &[SharedConversation] = &[
+    SharedConversation { memory: "few", id: "one", window: Window::Messages(7), alone: false },
+    SharedConversation { memory: "few", id: "two", window: Window::Messages(7), alone: false },
+    SharedConversation { memory: "small", id: "one", window: Window::Tokens(150), alone: false },
+    SharedConversation { memory: "small", id: "two", window: Window::Tokens(150), alone: false },
+    SharedConversation { memory: "few", id: "alone", window: Window::Messages(7), alone: true },
 ];
 
 /// The fault points that this load passes: all commits on the path of a query but for those that no client here causes.
@@ -67,7 +67,7 @@ fn points() -> Vec<&'static str> {
         "store.remove",
         "upgrade.",
         "resource",
-        "tend",
+        "store.maintain",
         "claim.",
         "extend.",
     ];
@@ -80,30 +80,30 @@ async fn a_conversation_has_every_answered_query_once_and_in_order_after_kill_9(
     let test = "conversations::a_conversation_has_every_answered_query_once_and_in_order_after_kill_9";
     let mut proof = Proof::begin(test, seed, &[("BOSUN_CONVERSATION_KILLS", kills)]);
     let rng = Rng::new(seed);
-    let script = Plays::parse("script.yaml", SCRIPT).expect("a script");
+    let script = StandInAnswers::parse("script.yaml", SCRIPT).expect("a script");
     let model = StandIn::recording(script).await.expect("a port");
     let world = World::new();
-    std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");
+    std::fs::write(world.path("manifests").join("workload.yaml"), manifests(&model.url())).expect("manifests");
 
     let (announce, address) = watch::channel(Address::default());
-    let talk = talk::Talk::new(Client::new(address), rng.branch(1));
-    let clients = talk.begin(CLIENTS);
-    let mut killer = Killer::new(&world, announce, talk.client(), rng.branch(2));
+    let workload = workload::ConversationWorkload::new(Client::new(address), rng.branch(1));
+    let clients = workload.begin(CLIENTS);
+    let mut killer = Killer::new(&world, announce, workload.client(), rng.branch(2));
     let points = points();
-    killer.carry_out(kills, &points).await;
+    killer.run(kills, &points).await;
     let mut last = killer.start().await;
-    let told = clients.end().await;
-    assert_eq!(last.kill().await, Death::Killed);
+    let records = clients.end().await;
+    assert_eq!(last.kill().await, ProcessExit::Killed);
 
-    let (figures, violations) = oracle::judge(&world, &told, &model.requests());
+    let (figures, violations) = oracle::check(&world, &records, &model.requests());
     proof.violations(violations);
     let (done, faults) = killer.result(kills, &points);
     proof.violations(faults);
     let figures = json!({
-        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "conversations": ROOMS.len(),
+        "deaths": killer.deaths, "in_flight": CLIENTS, "starts": killer.starts, "conversations": CONVERSATIONS.len(),
         "queries": figures.queries, "completed": figures.completed, "model_requests": figures.requests,
         "histories": figures.histories, "histories_cut": figures.cut, "recoveries": figures.recoveries,
-        "asked_for_queries_that_were_lost": figures.lost, "busy": talk.client().refusals(),
+        "asked_for_queries_that_were_lost": figures.lost, "busy": workload.client().refusals(),
     });
     if proof.is_broken() {
         eprintln!("the files of this run are kept in {}", world.keep().display());
@@ -143,7 +143,7 @@ spec: {{provider: openai, model: {{value: some}}, config: {{openai: {{baseUrl: {
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Agent
 metadata: {{name: talker}}
-spec: {{prompt: Talk., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
+spec: {{prompt: ConversationWorkload., modelRef: {{name: remote}}, tools: [{{type: builtin, name: calculator}}]}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Memory

@@ -11,7 +11,7 @@ use tokio::{
 use crate::program::{bosun, free_port, run, run_shell, stderr, stdout, workspace};
 
 #[tokio::test]
-async fn the_whole_story_is_told_and_every_process_is_gone() {
+async fn every_step_is_shown_and_every_process_ends() {
     let temporary = tempfile::tempdir().unwrap();
     let output = run(bosun().arg("demo").env("TMPDIR", temporary.path())).await;
     let said = stdout(&output);
@@ -49,7 +49,7 @@ fn process(line: &str) -> Option<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn a_demonstration_that_is_killed_takes_its_server_along() {
+async fn a_killed_demonstration_stops_its_server_too() {
     let mut demo = bosun().arg("demo").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
     let server = loop {

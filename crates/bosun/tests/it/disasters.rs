@@ -13,31 +13,31 @@ use crate::support::{
     PATIENCE,
     client::Client,
     oracle::Record,
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     soon,
 };
 
-/// A separate client next to the load, whose clients may all be waiting when something has to be tried.
+/// A client separate from the load, whose clients may all be waiting when something has to be tried.
 #[derive(Debug)]
-struct Witness {
+struct ProbeClient {
     client: Client,
     /// Queries that were acknowledged to it.
     names: Vec<String>,
     tried: u64,
 }
 
-impl Witness {
+impl ProbeClient {
     /// Starts with a query that has ended before anything goes wrong.
     async fn call(client: &Client) -> Self {
-        let mut witness = Self { client: client.clone(), names: Vec::new(), tried: 0 };
-        witness.sees_that_work_goes_on().await;
-        witness
+        let mut probe = Self { client: client.clone(), names: Vec::new(), tried: 0 };
+        probe.check_that_work_continues().await;
+        probe
     }
 
     fn body(&mut self) -> (String, Value) {
         self.tried += 1;
-        let name = format!("witness-{}", self.tried);
-        let body = scenes::query(&name, Scene::Text);
+        let name = format!("probe-{}", self.tried);
+        let body = scenarios::query(&name, Scenario::Text);
         (name, body)
     }
 
@@ -57,7 +57,7 @@ impl Witness {
 
     /// Whether reads are answered while nothing can be written.
     async fn can_read(&self) -> Result<(), String> {
-        for path in ["", "?limit=3", "/witness-1", "/witness-1?wait=1s&view=rfc"] {
+        for path in ["", "?limit=3", "/probe-1", "/probe-1?wait=1s&view=rfc"] {
             match soon("an answer", self.client.ask(&Method::GET, path, None)).await {
                 Ok(answer) if answer.status == 200 => {}
                 other => return Err(format!("GET {path} was answered with {other:?} while nothing could be written")),
@@ -67,7 +67,7 @@ impl Witness {
     }
 
     /// Checks that a query can be created and ends again.
-    async fn sees_that_work_goes_on(&mut self) {
+    async fn check_that_work_continues(&mut self) {
         let (name, body) = self.body();
         let created = soon("an end of the fault", self.client.post("?wait=20s", &body)).await;
         assert_eq!(created.state(), "completed", "{}", created.body);
@@ -75,7 +75,7 @@ impl Witness {
     }
 
     /// Checks the end of everything that was acknowledged to it.
-    async fn testify(self) -> Vec<Record> {
+    async fn into_records(self) -> Vec<Record> {
         let mut records = Vec::new();
         for name in self.names {
             let ended = self.client.get(&format!("/{name}?wait=20s&view=rfc")).await;

@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 
 use crate::support::{
     client::Client,
-    scenes::{self, Scene},
-    server::{Death, Server, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, Server, World},
     soon,
 };
 
@@ -35,7 +35,7 @@ fn modes(path: &Path) -> Vec<(PathBuf, u32)> {
 /// Makes the server write everything that it ever does, a large result included.
 async fn keep_everything(server: &Server, name: &str) {
     let client = Client::of(&server.base);
-    let waiting = client.post("?wait=20s", &scenes::query(name, Scene::Outside)).await;
+    let waiting = client.post("?wait=20s", &scenarios::query(name, Scenario::Outside)).await;
     let (call, _) = &waiting.waiting_calls()[0];
     let result = json!({"toolCallId": call, "success": true, "toolResult": "a".repeat(300 * 1024)});
     assert_eq!(client.post(&format!("/{name}/tool-result?wait=20s"), &result).await.state(), "completed");
@@ -56,7 +56,7 @@ async fn files_are_private_also_in_a_world_readable_directory() {
         }
     };
     private("of a new store");
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     // As an earlier version left them.
     for (path, mode) in modes(&world.data()) {
         let is_of_the_store = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("bosun."));
@@ -67,7 +67,7 @@ async fn files_are_private_also_in_a_world_readable_directory() {
     let mut server = world.start().await;
     keep_everything(&server, "second").await;
     private("of an earlier store");
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }
 
 /// The limits of open files of a process: the one in force and the highest.
@@ -84,7 +84,7 @@ async fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
     world.start_by(&["bash", "-c", "ulimit -Sn 96; ulimit -Hn 512; exec \"$@\"", "bash"]);
     let mut server = world.start().await;
     assert_eq!(file_limits(&server), (512, 512));
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn with_few_files_clients_above_the_limit_are_refused_and_the_store_has_it
     world.start_by(&["bash", "-c", &format!("ulimit -n {FILES}; exec \"$@\""), "bash"]);
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    assert_eq!(client.post("?wait=20s", &scenes::query("before", Scene::Outside)).await.state(), "waiting");
+    assert_eq!(client.post("?wait=20s", &scenarios::query("before", Scenario::Outside)).await.state(), "waiting");
     let address = server.base.trim_start_matches("http://").to_owned();
     // More connections than there are files, all silent.
     let mut idle = Vec::new();
@@ -105,7 +105,7 @@ async fn with_few_files_clients_above_the_limit_are_refused_and_the_store_has_it
     let refused = soon("an answer", async {
         loop {
             match Client::of(&server.base).ask(&Method::GET, "", None).await {
-                // The first client has closed its connection meanwhile: its slot is taken as well.
+                // The first client has closed its connection meanwhile: its slot is in use as well.
                 Ok(answer) if answer.status == 200 => {
                     idle.push(TcpStream::connect(&address).await.expect("a connection"));
                 }
@@ -122,5 +122,5 @@ async fn with_few_files_clients_above_the_limit_are_refused_and_the_store_has_it
     drop(idle);
     let log = fs::read_to_string(world.log()).expect("a log");
     assert_eq!(log.matches("the limit of open files is too low").count(), 1, "{log}");
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }

@@ -37,8 +37,8 @@ use crate::{
     program::{bosun, run, stderr, stdout},
     support::{
         client::{Client, result},
-        scenes::{self, Scene},
-        server::{Death, Server, Started, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, Server, Started, World},
         soon, until,
         volume::Volume,
     },
@@ -92,7 +92,7 @@ async fn read(response: Response) -> Value {
 /// A query that waits for one outside call.
 async fn pause(server: &Server, name: &str) -> Paused {
     let client = Client::of(&server.base);
-    let waiting = client.post("?wait=20s", &scenes::query(name, Scene::Quick)).await;
+    let waiting = client.post("?wait=20s", &scenarios::query(name, Scenario::Quick)).await;
     let (call, _) = waiting.waiting_calls().remove(0);
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(120)).build().unwrap();
     Paused { http, url: format!("{}/v1/namespaces/default/queries/{name}", server.base), call }
@@ -115,7 +115,7 @@ fn drafts(world: &World) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_mebibytes_go_in_and_come_back_in_bounded_memory() {
+async fn sixty_four_mebibytes_are_uploaded_and_downloaded_in_bounded_memory() {
     let world = World::new();
     let server = world.start().await;
     // Something small first, so that what a cycle costs anyway is not counted.
@@ -181,7 +181,7 @@ async fn a_kill_between_blob_and_entry_loses_nothing_but_the_upload() {
         let paused = pause(&server, "q").await;
         let lost = paused.put(mebibytes(2)).send().await;
         assert!(lost.is_err(), "{point}: {lost:?}");
-        assert_eq!(server.death().await, Death::AtFaultPoint, "{point}");
+        assert_eq!(server.exit().await, ProcessExit::AtFaultPoint, "{point}");
         let hash = hash_of(2).to_string();
         assert_eq!(drafts(&world), usize::from(left == "a draft"), "{point}");
         assert_eq!(blobs(&world).contains(&hash), left == "a blob", "{point}");
@@ -208,7 +208,7 @@ async fn what_was_acknowledged_survives_kill_9() {
     let url = format!("{}?wait=0", paused.result());
     let answer = paused.http.put(url).header("content-type", "text/plain").body(mebibytes(3)).send().await.unwrap();
     assert_eq!(answer.status(), 200);
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let server = world.start().await;
     let paused = Paused { url: format!("{}/v1/namespaces/default/queries/q", server.base), ..paused };
     assert_eq!(paused.get().await["status"], "completed");
@@ -286,7 +286,7 @@ async fn a_full_disk_refuses_a_large_result_and_keeps_nothing_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_go_on_while_a_large_result_is_on_its_way() {
+async fn other_requests_are_served_during_an_upload() {
     let world = World::new();
     let server = world.start().await;
     let paused = pause(&server, "slow").await;
@@ -307,7 +307,7 @@ async fn others_go_on_while_a_large_result_is_on_its_way() {
         let client = Client::of(&server.base);
         for number in 0..20 {
             let name = format!("quick-{number}");
-            let waiting = client.post("?wait=20s", &scenes::query(&name, Scene::Quick)).await;
+            let waiting = client.post("?wait=20s", &scenarios::query(&name, Scenario::Quick)).await;
             let (call, _) = waiting.waiting_calls().remove(0);
             let done = client.post(&format!("/{name}/tool-result"), &result(&call, "small")).await;
             assert_eq!(done.state(), "completed");
@@ -324,7 +324,7 @@ async fn a_large_result_that_is_damaged_is_an_error_and_found_by_check() {
     let mut server = world.start().await;
     let paused = pause(&server, "q").await;
     assert_eq!(paused.put(mebibytes(2)).send().await.unwrap().status(), 200);
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let file = world.data().join("blobs").join(hash_of(2).to_string());
     let mut bytes = fs::read(&file).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -339,7 +339,7 @@ async fn a_large_result_that_is_damaged_is_an_error_and_found_by_check() {
         assert_eq!(body["error"]["code"], "result_lost", "{body}");
         assert!(body["detail"].as_str().unwrap().contains("damaged"), "{body}");
     }
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let output = run(bosun().args(["check", "--data"]).arg(world.data())).await;
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
 }
@@ -482,7 +482,8 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
         ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
-    let delivery = Delivery { target: DeliveryTarget::Call(paused.head.calls[0].id), outcome: Outcome::success(text) };
+    let delivery =
+        Delivery { target: DeliveryTarget::Call(paused.head.calls[0].id), outcome: Outcome::success(text), took: None };
     let key = (paused.head.namespace.clone(), paused.head.name.clone());
     engine.deliver(Actor::local(), key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
     key

@@ -7,32 +7,32 @@ use serde_json::{Value, json};
 
 use crate::support::{
     client::{Client, result},
-    scenes::{self, Scene},
-    server::{Death, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, World},
     soon,
 };
 
 /// One query with an inside tool, one with an outside tool that fails, and one that fails itself.
-async fn play(format: &str) -> String {
+async fn log_of_a_query(format: &str) -> String {
     let mut world = World::new().with(&["--log", format]);
     world.set("RUST_LOG", "bosun_engine=debug");
     world.set("NO_COLOR", "1");
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    let inside = client.post("?wait=20s", &scenes::query("with-inside", Scene::Once)).await;
+    let inside = client.post("?wait=20s", &scenarios::query("with-inside", Scenario::Once)).await;
     assert_eq!(inside.state(), "completed", "{inside:?}");
-    let outside = client.post("?wait=20s", &scenes::query("with-outside", Scene::Quick)).await;
+    let outside = client.post("?wait=20s", &scenarios::query("with-outside", Scenario::Quick)).await;
     let (call, _) = &outside.waiting_calls()[0];
     let mut failed = result(call, "");
     failed["success"] = false.into();
     failed["error"] = "the secret reason".into();
     client.post("/with-outside/tool-result", &failed).await;
-    let mut unknown = scenes::query("failing", Scene::Text);
-    unknown["input"] = "a secret that no scene is of".into();
+    let mut unknown = scenarios::query("failing", Scenario::Text);
+    unknown["input"] = "a secret that no scenario is of".into();
     let failing = client.post("?wait=20s", &unknown).await;
     assert_eq!(failing.state(), "failed", "{failing:?}");
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     let log = std::fs::read_to_string(world.log()).expect("a log");
     assert!(!log.contains("secret"), "nothing that was said is logged: {log}");
     log
@@ -53,7 +53,7 @@ const QUERIES: [&str; 3] = ["with-inside", "with-outside", "failing"];
 
 #[tokio::test]
 async fn the_text_of_a_log_has_query_and_call_on_each_line() {
-    let log = play("text").await;
+    let log = log_of_a_query("text").await;
     for line in log.lines() {
         assert!(QUERIES.iter().any(|query| line.contains(&format!("query={query}"))), "{line}");
         assert_eq!(line.contains(" call was "), line.contains("call=call_") && !line.contains("turn"), "{line}");
@@ -63,7 +63,7 @@ async fn the_text_of_a_log_has_query_and_call_on_each_line() {
 
 #[tokio::test]
 async fn the_json_of_a_log_has_query_and_call_on_each_line() {
-    let log = play("json").await;
+    let log = log_of_a_query("json").await;
     for line in log.lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(QUERIES.iter().any(|query| line["query"] == *query), "{line}");

@@ -1,4 +1,4 @@
-//! Whole queries through models behind HTTP: `bosun models serve` plays the APIs, with all their faults.
+//! Whole queries through models behind HTTP: `bosun models serve` simulates the APIs, with all their faults.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::program::{Server, bosun, run, stderr, stdout, workspace};
 
-/// The stand-in as a process, and a server whose models it plays.
+/// The stand-in as a process, and a server whose models it simulates.
 struct World {
     server: Server,
     _stand_in: Child,

@@ -186,7 +186,7 @@ async fn all_pages_are_read_up_to_the_ceiling_and_the_newest_beyond_it() {
         model: "GmailThread".into(),
         records: old.chain(recent).collect(),
     }];
-    full.knobs.page_bytes = Some(60_000);
+    full.faults.page_bytes = Some(60_000);
     let (world, nango) = world(full, &[]).await;
     let server = world.start().await;
     let newest = call(&server, "fetch_emails", json!({"operation": "fetch"})).await.unwrap();
@@ -213,7 +213,7 @@ async fn records_are_read_up_to_a_total_size() {
     };
     large.records[0].records = (0..200).map(record).collect();
     // A page has to fit into one answer.
-    large.knobs.page_bytes = Some(4 << 20);
+    large.faults.page_bytes = Some(4 << 20);
     let (world, nango) = world(large, &[]).await;
     let server = world.start().await;
     // In an order of the caller's own, what changed last is not what is asked for.
@@ -228,7 +228,7 @@ async fn records_are_read_up_to_a_total_size() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_list_is_told_apart_from_a_sync_that_has_not_run() {
+async fn an_empty_list_is_distinguished_from_a_sync_that_has_not_run() {
     let mut fresh = state();
     fresh.records.clear();
     fresh.integrations[0].syncs[0].finished_at = None;
@@ -253,12 +253,12 @@ async fn an_empty_list_is_told_apart_from_a_sync_that_has_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_are_repeated_and_our_own_key_is_told_apart_from_the_users() {
+async fn reads_are_retried_and_our_own_key_is_distinguished_from_the_users() {
     let (world, nango) = world(state(), &[]).await;
     let server = world.start().await;
     let fetch = || call(&server, "fetch_emails", json!({"operation": "fetch"}));
     for status in [502, 503, 429] {
-        nango.change(|state| (state.knobs.fail_next, state.knobs.fail_status) = (1, Some(status)));
+        nango.change(|state| (state.faults.fail_next, state.faults.fail_status) = (1, Some(status)));
         assert!(fetch().await.is_ok(), "{status}");
     }
     nango.change(|state| state.key = "11111111-2222-4333-8444-555555555555".into());
@@ -273,7 +273,15 @@ async fn reads_are_repeated_and_our_own_key_is_told_apart_from_the_users() {
 /// An action with this behaviour.
 fn action(name: &str, delay_ms: u64, fails: Option<(u16, Value)>) -> NangoAction {
     let fails = fails.map(|(status, error)| NangoFailure { status, error });
-    NangoAction { name: name.into(), description: String::new(), output: None, fails, delay_ms, is_disabled: false }
+    NangoAction {
+        name: name.into(),
+        description: String::new(),
+        output: None,
+        fails,
+        delay_ms,
+        is_disabled: false,
+        input_schema: None,
+    }
 }
 
 fn email() -> Value {
@@ -321,7 +329,7 @@ async fn failures_of_actions_have_their_own_codes() {
     // A 5xx of Nango itself after the request was sent.
     nango.change(|state| {
         state.integrations[0].actions = vec![action("send-email", 0, None)];
-        (state.knobs.fail_next, state.knobs.fail_status) = (1, Some(502));
+        (state.faults.fail_next, state.faults.fail_status) = (1, Some(502));
     });
     let (code, message) = call(&server, "send_email", email()).await.unwrap_err();
     assert_eq!(code, "outcome_unknown", "{message}");
@@ -372,7 +380,7 @@ async fn a_crash_before_the_handle_is_durable_leaves_an_unknown_outcome_and_one_
     // The process dies before or after it has answered.
     let decision = json!({"decision": "approved"});
     let _ = send(&server, "POST", "/v1/queries/once/approval?wait=0", Some(&decision), &[]).await;
-    assert_eq!(server.death().await, crate::support::server::Death::AtFaultPoint);
+    assert_eq!(server.exit().await, crate::support::server::ProcessExit::AtFaultPoint);
     let server = world.start().await;
     let answer = ended(&server, "once", &[]).await;
     let (code, _) = outcome(&answer).unwrap_err();
@@ -399,6 +407,23 @@ async fn an_end_user_has_connections_of_their_own_and_no_others() {
         call_as(&server, "fetch_emails", json!({"operation": "fetch"}), &headers).await
     };
     assert_eq!(ids(&fetch(Some("alice")).await.unwrap()), ["a1"], "her own");
+    // The list of tools says the same, before anything is called.
+    let state_of = async |user: Option<&str>, tool: &str| {
+        let mut headers = vec![("authorization", bearer.as_str())];
+        headers.extend(user.map(|user| ("x-forwarded-user", user)));
+        let listed = send(&server, "GET", "/v1/tools", None, &headers).await.unwrap().body;
+        let tool = listed["items"].as_array().unwrap().iter().find(|one| one["name"] == tool).unwrap().clone();
+        let text = |field: &str| tool[field].as_str().unwrap_or_default().to_owned();
+        (text("state"), text("available"), text("reason"))
+    };
+    let ready = || ("ready".to_owned(), "True".to_owned(), String::new());
+    assert_eq!(state_of(None, "fetch_emails").await, ready());
+    assert_eq!(state_of(Some("alice"), "fetch_emails").await, ready());
+    assert_eq!(state_of(Some("bob"), "request_missing_parameters").await, ready(), "it needs no connection");
+    let (state, available, reason) = state_of(Some("alice"), "fetch_entity").await;
+    assert_eq!((state.as_str(), available.as_str()), ("unavailable", "False"));
+    assert!(reason.starts_with("user `alice` has not connected `salesforce-ybzg`: a call of the tool"), "{reason}");
+    assert_eq!(state_of(Some("ali"), "fetch_emails").await.0, "unavailable");
     assert_eq!(ids(&fetch(None).await.unwrap()), ["t3", "t2", "t1"], "the connection of the settings");
     let (code, message) = fetch(Some("bob")).await.unwrap_err();
     assert_eq!(code, "provider_not_connected");
@@ -436,7 +461,7 @@ async fn nangos_key_is_nowhere() {
     assert_eq!((code.as_str(), message.contains("[redacted]")), ("action_failed", true), "{message}");
     let shown = api(&server, "GET", "/v1/queries?limit=10", None).await.text;
     server.terminate();
-    server.death().await;
+    server.exit().await;
     let mut found = vec![("answers", shown.contains(&key)), ("message", message.contains(&key))];
     for file in ["data/bosun.db", "data/bosun.db-wal", "log"] {
         let bytes = fs::read(world.path(file)).unwrap_or_default();
@@ -479,4 +504,165 @@ async fn a_tool_that_is_added_while_the_server_runs_is_callable() {
     let (code, message) = call(&server, "create_notion_page", json!({"title": "Notes"})).await.unwrap_err();
     assert_eq!(code, "tool_misconfigured");
     assert!(message.contains("`create-notion-page` is not deployed for `notion`"), "{message}");
+}
+
+/// An entry of a tool-config, as a body of `POST …/tools`.
+fn entry(name: &str, provider: &str, more: Value) -> Value {
+    let mut entry = json!({
+        "name": name, "description": "Sends a mail", "category": "Email", "display_name": "Mail",
+        "providerConfigKey": provider,
+        "parameters": {"type": "object", "properties": {"input": {
+            "type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"],
+        }}},
+    });
+    entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    entry
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_a_tool_config_is_stored_over_the_api_and_runs() {
+    let (world, nango) = world(state(), &[]).await;
+    let mut server = world.start().await;
+    let store = async |server: &Server, body: &Value| api(server, "POST", "/v1/tools", Some(body)).await;
+    let action = entry("mail_once", MAIL, json!({"source": "action", "action": "send-email"}));
+    let stored = store(&server, &action).await;
+    assert_eq!(stored.status, 200, "{}", stored.text);
+    let spec = &stored.body["spec"];
+    assert_eq!(spec["type"], "nango");
+    assert_eq!(spec["nango"], json!({"provider": MAIL, "source": "action", "action": "send-email"}));
+    assert_eq!(spec["inputSchema"], action["parameters"], "verbatim");
+    let cached = json!({
+        "name": "read_mail", "description": "Reads mail", "category": "Email", "providerConfigKey": MAIL,
+        "source": "cache", "cache_model": "GmailThread",
+        "parameters": {"type": "object", "properties": {"input": {"type": "object"}}},
+    });
+    assert_eq!(store(&server, &cached).await.status, 200);
+
+    // They are in effect, and after a crash too.
+    server.kill().await;
+    let server = world.start().await;
+    let listed = api(&server, "GET", "/v1/tools", None).await.body;
+    let tool = listed["items"].as_array().unwrap().iter().find(|tool| tool["name"] == "mail_once").unwrap();
+    let shown = ["source", "binding", "state", "category"].map(|field| tool[field].as_str().unwrap_or_default());
+    assert_eq!(shown, ["stored", "nango", "ready", "Email"], "{tool}");
+    let sent = call(&server, "mail_once", json!({"to": "ada@example.com"})).await.unwrap();
+    assert_eq!(sent, json!({"id": "msg-1", "threadId": "thread-9"}));
+    assert_eq!(nango.runs()[0].input, json!({"to": "ada@example.com"}), "unwrapped once, after an approval");
+    assert_eq!(ids(&call(&server, "read_mail", json!({})).await.unwrap()), ["t3", "t2", "t1"]);
+
+    // The same form changes it.
+    let moved = json!({"providerConfigKey": MAIL, "source": "action", "action": "send-later", "category": "Later"});
+    let changed = api(&server, "PUT", "/v1/tools/mail_once", Some(&moved)).await;
+    assert_eq!(
+        (changed.status, &changed.body["spec"]["nango"]["action"]),
+        (200, &json!("send-later")),
+        "{}",
+        changed.text
+    );
+    assert_eq!(changed.body["description"], "Sends a mail", "what is not named stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_tool_uses_only_what_the_operator_names_and_waives_no_approval() {
+    let (world, nango) = world(state(), &[]).await;
+    let server = world.start().await;
+    let cases = [
+        (entry("page", "notion", json!({"source": "action"})), "provider_not_granted", "`[nango.connections]`"),
+        (
+            entry("now", MAIL, json!({"source": "action", "confirm": "never"})),
+            "approval_required",
+            "waits for approval",
+        ),
+        (entry("read", MAIL, json!({"source": "cache"})), "cache_model_missing", "which model"),
+        (entry("odd", MAIL, json!({"source": "webhook"})), "source_unknown", "neither `cache` nor `action`"),
+        (entry("none", "", json!({"source": "action"})), "provider_missing", "`source`"),
+        (entry("asks", MAIL, json!({"confirm": "perhaps"})), "bad_value", "`never`, `always` or `auto`"),
+        (
+            entry("part", MAIL, json!({"source": "cache", "cache_model": "Gmail{kind}"})),
+            "cache_model_placeholder_unknown",
+            "`{kind}`",
+        ),
+    ];
+    for (body, code, said) in cases {
+        let refused = api(&server, "POST", "/v1/tools", Some(&body)).await;
+        assert_eq!(refused.status, 422, "{code}: {}", refused.text);
+        assert!(refused.text.contains(code) && refused.text.contains(said), "{code}: {}", refused.text);
+    }
+    // Without a provider it is a tool of clients, and the answer says so.
+    let plain = json!({"name": "ask_user", "description": "Asks", "parameters": {"type": "object"}});
+    let stored = api(&server, "POST", "/v1/tools", Some(&plain)).await;
+    assert_eq!((stored.status, &stored.body["spec"]["type"]), (200, &json!("external")), "{}", stored.text);
+    assert!(stored.warnings.concat().contains("names no provider"), "{:?}", stored.warnings);
+    assert_eq!(nango.requests().len(), 0, "nothing was asked of Nango");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_call_runs_tools_of_integrations_in_the_program_itself() {
+    let (world, nango) = world(state(), &[]).await;
+    let path = |name: &str| world.path(name).to_str().unwrap().to_owned();
+    let (tools, secrets, connection) = (path("tool-config.json"), path("secrets"), format!("{MAIL}=my-connection"));
+    let own = async |tool: &str, input: Value, answer: &str, more: &[&str]| {
+        let mut command = bosun();
+        command.args(["tools", "call", tool, &json!({"input": input}).to_string(), "--tools", &tools]);
+        command.args(["--secrets", &secrets, "--data", &path("nowhere"), "--nango-url", &nango.url()]).args(more);
+        command.current_dir(world.path(""));
+        crate::program::run_with_input(&mut command, answer).await
+    };
+    let with = ["--nango-connections", connection.as_str()];
+    let read = own("fetch_emails", json!({"operation": "fetch"}), "", &with).await;
+    assert_eq!(ids(&serde_json::from_str(&stdout(&read)).unwrap()), ["t3", "t2", "t1"], "{}", stderr(&read));
+    let unconnected = own("fetch_emails", json!({"operation": "fetch"}), "", &[]).await;
+    assert!(stderr(&unconnected).contains("[provider_not_connected]"), "{}", stderr(&unconnected));
+    // A person decides about an action.
+    let rejected = own("send_email", email(), "n\n", &with).await;
+    assert_eq!((rejected.status.code(), nango.runs().len()), (Some(1), 0), "{}", stderr(&rejected));
+    assert!(stderr(&rejected).contains("run send_email? [y/N]"), "{}", stderr(&rejected));
+    let unanswered = own("send_email", email(), "", &with).await;
+    assert!(stderr(&unanswered).contains("waits for a person"), "{}", stderr(&unanswered));
+    assert_eq!(nango.runs().len(), 0);
+    let sent = own("send_email", email(), "y\n", &with).await;
+    assert!(stdout(&sent).contains("msg-1"), "{}{}", stdout(&sent), stderr(&sent));
+    assert_eq!(nango.runs().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_live_compares_the_input_of_actions_and_the_fields_of_models() {
+    let (world, nango) = world(state(), &[]).await;
+    let check = async || {
+        let mut command = bosun();
+        command.args(["check", "--live", "--nango-url", &nango.url(), "--secrets"]).arg(world.path("secrets"));
+        run(command.arg(world.path("tool-config.json"))).await
+    };
+    let schemas = |input: Value, model: Value| {
+        nango.change(|state| {
+            state.integrations[0].actions[0].input_schema = Some(input);
+            state.integrations[0].syncs[0].schemas = [("GmailThread".to_owned(), model)].into();
+        });
+    };
+    let text = json!({"type": "string"});
+    let message = json!({"to": text, "subject": text, "body": text, "cc": text});
+    let thread = json!({"sender": text, "subject": text, "dateRange": {}, "hasAttachment": {"type": "boolean"}});
+    schemas(
+        json!({"type": "object", "properties": message, "required": ["to", "subject", "body"]}),
+        json!({"type": "object", "properties": thread}),
+    );
+    let same = check().await;
+    assert!(same.status.success(), "{}{}", stdout(&same), stderr(&same));
+    let changed = json!({"to": text, "subject": {"type": "array"}, "body": text, "copy": text, "html": text});
+    schemas(
+        json!({"type": "object", "properties": changed, "required": ["to", "html"]}),
+        json!({"type": "object", "properties": {"sender": text, "subject": text, "sent": text}}),
+    );
+    let differs = check().await;
+    assert_eq!(differs.status.code(), Some(1), "{}", stdout(&differs));
+    let said = stdout(&differs) + &stderr(&differs);
+    for expected in [
+        "requires `html`, which the tool does not have",
+        "`subject` is `string` in the tool and `array` in the action `send-email`",
+        "takes no `cc`",
+        "the model `GmailThread` has no field `dateRange` to filter by",
+        "the model `GmailThread` has no field `hasAttachment` to filter by",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
     support::server::Server,
 };
 
-/// In the order in which they are played: later ones read what earlier ones made.
+/// In the order in which they are replayed: later ones read what earlier ones made.
 const NODES: &[&str] = &[
     "ark-agent",
     "ark-team",
@@ -32,11 +32,11 @@ async fn every_node_finds_what_it_reads() {
     let (mut calls, mut fields) = (0, 0);
     for node in NODES {
         let path = format!("{}/../../fixtures/ark-n8n/{node}.json", env!("CARGO_MANIFEST_DIR"));
-        let played: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        for call in played["calls"].as_array().unwrap() {
+        let recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for call in recorded["calls"].as_array().unwrap() {
             calls += 1;
             fields += call["reads"].as_object().map_or(0, serde_json::Map::len);
-            faults.extend(play(&server, call).await.into_iter().map(|fault| format!("{node}: {fault}")));
+            faults.extend(replay(&server, call).await.into_iter().map(|fault| format!("{node}: {fault}")));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -44,7 +44,7 @@ async fn every_node_finds_what_it_reads() {
 }
 
 #[test]
-fn all_ten_nodes_are_played() {
+fn all_ten_nodes_are_replayed() {
     let directory = format!("{}/../../fixtures/ark-n8n", env!("CARGO_MANIFEST_DIR"));
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let found = files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).count();
@@ -52,7 +52,7 @@ fn all_ten_nodes_are_played() {
 }
 
 /// Sends one call, and returns what a node would miss in the answer.
-pub(crate) async fn play(server: &Server, call: &Value) -> Vec<String> {
+pub(crate) async fn replay(server: &Server, call: &Value) -> Vec<String> {
     let request = call["request"].as_str().unwrap();
     let (method, path) = request.split_once(' ').unwrap();
     if let Some(query) = call["after"].as_str() {

@@ -2,7 +2,7 @@
 //!
 //! Each is accepted, and then ends, or is refused with 503 and nothing of it is kept. Memory stays within a bound that
 //! depends on open connections alone, and meanwhile the server accepts the result of an earlier query. The latency of
-//! `/health` is reported, not judged: the clients share its processors.
+//! `/health` is reported, not checked: the clients share its processors.
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,8 @@ use crate::support::{
     client::{Answer, Client, result},
     oracle,
     proof::{Proof, scale, seed},
-    scenes::{self, Scene},
-    server::{Death, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, World},
     soon,
 };
 
@@ -46,7 +46,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
     let world = World::new().with(&["--max-running", &RUNNING.to_string(), "--max-queued", &queued.to_string()]);
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    let known = client.post("?wait=20s", &scenes::query("known", Scene::Outside)).await;
+    let known = client.post("?wait=20s", &scenarios::query("known", Scenario::Outside)).await;
     let (call, _) = known.waiting_calls()[0].clone();
 
     let memory = server.memory();
@@ -73,7 +73,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
     let mut clients = JoinSet::new();
     for number in 0..flood {
         let (client, broken) = (client.clone(), Arc::clone(&broken));
-        clients.spawn(async move { play(&client, &format!("q{number}"), &broken).await });
+        clients.spawn(async move { run_query(&client, &format!("q{number}"), &broken).await });
     }
     let delivered = client.post("/known/tool-result?wait=0", &result(&call, "42")).await;
     if delivered.status != 200 {
@@ -108,7 +108,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
             proof.violation(format!("only {:?} were {end}: that was no flood", ends.get(end)));
         }
     }
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let mut violations = Vec::new();
     let mut stored: Vec<_> = oracle::read_journals(&world.data(), &mut violations)
         .into_iter()
@@ -129,8 +129,8 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
 }
 
 /// Asks for one query and sees how it ends.
-async fn play(client: &Client, name: &str, broken: &AtomicU64) -> (String, Result<String, String>) {
-    let body = scenes::query(name, Scene::Slow);
+async fn run_query(client: &Client, name: &str, broken: &AtomicU64) -> (String, Result<String, String>) {
+    let body = scenarios::query(name, Scenario::Slow);
     let end = match ask(client, &Method::POST, "", Some(&body), broken).await {
         Ok(created) => match (created.status, created.code()) {
             (503, "overloaded") if created.retry_after => Ok("overloaded".to_owned()),

@@ -1,11 +1,11 @@
 //! No client can make the server call a private address.
 //!
-//! A trap listens on loopback and records requests. Clients store models that point to it, in every possible way; the
-//! proof is the trap: nothing arrives, unless the operator has allowed it.
+//! A listener on loopback records requests. Clients store models that point to it, in every possible way; the listener
+//! proves that nothing arrives unless the operator has allowed it.
 
 use std::fs;
 
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 async fn trap() -> StandIn {
-    let script = Plays::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
+    let script = StandInAnswers::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
     StandIn::recording(script).await.unwrap()
 }
 

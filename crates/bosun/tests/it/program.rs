@@ -48,6 +48,17 @@ pub(crate) async fn run(command: &mut Command) -> Output {
     output.expect("the command ends").expect("the command starts")
 }
 
+/// Runs a command to its end, with this text as its standard input.
+pub(crate) async fn run_with_input(command: &mut Command, input: &str) -> Output {
+    use tokio::io::AsyncWriteExt as _;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command starts");
+    // A command that asks nothing does not read its input.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes()).await;
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    output.expect("the command ends").expect("the output is read")
+}
+
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("output is text")
 }

@@ -11,16 +11,11 @@ use tokio::{
 
 use crate::{
     program::{bosun, run, stderr, stdout},
-    scripted::Folder,
+    scripted::{Folder, SCENES},
 };
 
-/// Scenes for what the examples do not show.
+/// Further scenes.
 const SCRIPT: &str = r#"
-scenes:
-  - when: one tool
-    turns:
-      - call: [{tool: probe, arguments: {word: "one"}}]
-      - say: "probe said {{ result.probe }}"
   - when: two tools
     turns:
       - call:
@@ -30,19 +25,16 @@ scenes:
   - when: slowly
     turns:
       - {delay: 1m, say: "at last"}
-  - when: nothing works
-    turns:
-      - fail: {status: 400, message: "no such deployment"}
 "#;
 
 /// A folder with a file of tools.
-fn workplace(tools: &[&str]) -> Folder {
-    Folder::new(SCRIPT, "").with_tools(tools)
+fn folder(tools: &[&str]) -> Folder {
+    Folder::new(&format!("{SCENES}{SCRIPT}"), "").with_tools(tools)
 }
 
-fn query(base: &str, workplace: &Path, input: &str) -> Command {
+fn query(base: &str, folder: &Path, input: &str) -> Command {
     let mut command = bosun();
-    command.args(["query", "--agent", "tester", input, "--server", base]).current_dir(workplace);
+    command.args(["query", "--agent", "tester", input, "--server", base]).current_dir(folder);
     command
 }
 
@@ -59,9 +51,9 @@ fn check(output: &Output, code: i32, answer: &str, said: &[&str]) {
 
 #[tokio::test]
 async fn a_command_may_answer_with_megabytes() {
-    let workplace = workplace(&["probe"]);
-    let server = workplace.serve().await;
-    let mut asking = query(&server.base, workplace.path(), "one tool");
+    let folder = folder(&["probe"]);
+    let server = folder.serve().await;
+    let mut asking = query(&server.base, folder.path(), "one tool");
     // Quotes, which JSON would make twice as long as a post may be.
     asking.args(["--tools", "tools.json", "--run", r#"probe=yes '""' | head -c 3000000"#]);
     let output = run(&mut asking).await;
@@ -75,9 +67,9 @@ async fn a_command_may_answer_with_megabytes() {
 
 #[tokio::test]
 async fn the_answer_is_all_that_standard_output_gets() {
-    let workplace = workplace(&["probe"]);
-    let server = workplace.serve().await;
-    let mut command = query(&server.base, workplace.path(), "one tool");
+    let folder = folder(&["probe"]);
+    let server = folder.serve().await;
+    let mut command = query(&server.base, folder.path(), "one tool");
     let output = run(command.args(["--tools", "tools.json", "--run", "probe=cat"])).await;
     let steps = ["· thinking", "→ probe {\"word\":\"one\"}", "← probe {\"word\":\"one\"}", "✓ completed"];
     check(&output, 0, "probe said {\"word\":\"one\"}\n", &steps);
@@ -85,11 +77,11 @@ async fn the_answer_is_all_that_standard_output_gets() {
 
 #[tokio::test]
 async fn calls_of_one_turn_run_at_the_same_time() {
-    let workplace = workplace(&["left", "right"]);
-    let server = workplace.serve().await;
+    let folder = folder(&["left", "right"]);
+    let server = folder.serve().await;
     // Each command waits for the other: one after the other, they would never end.
     let meet = |mine: &str, other: &str| format!("touch {mine}; until [ -e {other} ]; do :; done; echo {mine}");
-    let mut command = query(&server.base, workplace.path(), "two tools");
+    let mut command = query(&server.base, folder.path(), "two tools");
     command.args(["--tools", "tools.json"]);
     command.args(["--run", &format!("left={}", meet("l", "r")), "--run", &format!("right={}", meet("r", "l"))]);
     check(&run(&mut command).await, 0, "l r\n", &["← left l", "← right r"]);
@@ -97,9 +89,9 @@ async fn calls_of_one_turn_run_at_the_same_time() {
 
 #[tokio::test]
 async fn the_model_reads_why_a_command_failed() {
-    let workplace = workplace(&["probe"]);
-    let server = workplace.serve().await;
-    let mut command = query(&server.base, workplace.path(), "one tool");
+    let folder = folder(&["probe"]);
+    let server = folder.serve().await;
+    let mut command = query(&server.base, folder.path(), "one tool");
     let output = run(command.args(["--tools", "tools.json", "--run", "probe=echo out of paper >&2; exit 3"])).await;
     let answer = "probe said Error: the command ended with exit status: 3: out of paper\n";
     check(&output, 0, answer, &["← probe failed: the command ended with exit status: 3"]);
@@ -107,12 +99,12 @@ async fn the_model_reads_why_a_command_failed() {
 
 #[tokio::test]
 async fn a_server_that_restarts_in_the_middle_is_found_again() {
-    let workplace = workplace(&["probe"]);
-    let mut server = workplace.serve().await;
-    // The command calls here when it runs, and goes on when it gets an answer.
+    let folder = folder(&["probe"]);
+    let mut server = folder.serve().await;
+    // The command sends a request here when it runs, and continues when it gets an answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = format!("probe=curl --silent http://{}", listener.local_addr().unwrap());
-    let mut command = query(&server.base, workplace.path(), "one tool");
+    let mut command = query(&server.base, folder.path(), "one tool");
     let asked = run(command.args(["--tools", "tools.json", "--run", &call]));
     let restart = async {
         let (connection, _) = listener.accept().await.unwrap();
@@ -127,9 +119,9 @@ async fn a_server_that_restarts_in_the_middle_is_found_again() {
 
 #[tokio::test]
 async fn events_come_as_json_where_a_program_reads_them() {
-    let workplace = workplace(&["probe"]);
-    let server = workplace.serve().await;
-    let mut command = query(&server.base, workplace.path(), "one tool");
+    let folder = folder(&["probe"]);
+    let server = folder.serve().await;
+    let mut command = query(&server.base, folder.path(), "one tool");
     let output =
         run(command.args(["--tools", "tools.json", "--run", "probe=echo ok", "--json", "--name", "as-json"])).await;
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
@@ -142,17 +134,17 @@ async fn events_come_as_json_where_a_program_reads_them() {
 }
 
 #[tokio::test]
-async fn a_query_that_fails_ends_with_one() {
-    let workplace = workplace(&[]);
-    let server = workplace.serve().await;
-    let output = run(&mut query(&server.base, workplace.path(), "nothing works")).await;
+async fn a_failed_query_exits_with_code_1() {
+    let folder = folder(&[]);
+    let server = folder.serve().await;
+    let output = run(&mut query(&server.base, folder.path(), "nothing works")).await;
     check(&output, 1, "", &["no such deployment", "[model_refused]", "✗ failed"]);
 }
 
 #[tokio::test]
 async fn what_the_server_refuses_is_an_error_with_its_code() {
-    let workplace = workplace(&[]);
-    let server = workplace.serve().await;
+    let folder = folder(&[]);
+    let server = folder.serve().await;
     let ask = |arguments: &[&str]| {
         let mut command = bosun();
         command.args(["query", "--server", &server.base]).args(arguments);
@@ -173,27 +165,27 @@ async fn what_the_server_refuses_is_an_error_with_its_code() {
 
 #[tokio::test]
 async fn a_limit_is_passed_on_and_a_warning_is_passed_back() {
-    let workplace = workplace(&["probe"]);
-    let server = workplace.serve().await;
-    let mut command = query(&server.base, workplace.path(), "slowly");
+    let folder = folder(&["probe"]);
+    let server = folder.serve().await;
+    let mut command = query(&server.base, folder.path(), "slowly");
     let output = run(command.args(["--timeout", "20ms"])).await;
     check(&output, 1, "", &["[query_timeout]", "✗ failed"]);
-    let mut command = query(&server.base, workplace.path(), "nothing works");
+    let mut command = query(&server.base, folder.path(), "nothing works");
     let output = run(command.args(["--tools", "tools.json", "--run", "probe=cat", "--tool-source", "ark"])).await;
     check(&output, 1, "", &["! `toolSource` is `ark`, so the tools of the request are not shown to the model"]);
 }
 
 #[tokio::test]
 async fn tools_and_commands_are_matched_before_anything_is_sent() {
-    let workplace = workplace(&["probe"]);
+    let folder = folder(&["probe"]);
     // No process listens there, and no request is sent.
     let nowhere = "http://127.0.0.1:1";
-    let mut command = query(nowhere, workplace.path(), "one tool");
+    let mut command = query(nowhere, folder.path(), "one tool");
     check(&run(command.args(["--tools", "tools.json"])).await, 2, "", &["error: tool `probe` has no command"]);
-    let mut command = query(nowhere, workplace.path(), "one tool");
+    let mut command = query(nowhere, folder.path(), "one tool");
     command.args(["--tools", "tools.json", "--run", "probe=cat", "--run", "prob=cat"]);
     check(&run(&mut command).await, 2, "", &["error: `--run prob=…` names no tool of the file, which has: probe"]);
-    let mut command = query(nowhere, workplace.path(), "one tool");
+    let mut command = query(nowhere, folder.path(), "one tool");
     check(&run(command.args(["--tools", "missing.json"])).await, 1, "", &["error: cannot read missing.json"]);
 }
 

@@ -15,11 +15,11 @@ use tokio::{sync::Barrier, task::JoinSet};
 
 use crate::support::{
     client::{Answer, Client, result},
-    oracle::{self, Post, Record, Said},
+    oracle::{self, Post, PostVerdict, Record},
     proof::{Proof, scale, seed},
     rng::Rng,
-    scenes::{self, Scene},
-    server::{Death, Server, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, Server, World},
     soon,
 };
 
@@ -29,13 +29,13 @@ const WAYS: usize = 8;
 const DEADLINES_AT_ONCE: u64 = 16;
 
 /// A server, and a client of it.
-struct Stage {
+struct RaceWorld {
     world: World,
     server: Server,
     client: Client,
 }
 
-impl Stage {
+impl RaceWorld {
     async fn set() -> Self {
         let world = World::new();
         let server = world.start().await;
@@ -45,16 +45,16 @@ impl Stage {
 
     /// Stops the server and lets the oracle check its files.
     async fn judge(mut self, proof: &mut Proof, records: &[Record]) -> oracle::Figures {
-        assert_eq!(self.server.kill().await, Death::Killed);
+        assert_eq!(self.server.kill().await, ProcessExit::Killed);
         let (figures, violations) = oracle::judge(&self.world, records);
         proof.violations(violations);
         figures
     }
 }
 
-/// Creates a query and waits until it waits.
-async fn paused(client: &Client, name: &str, scene: Scene, external_timeout: Option<Duration>) -> Answer {
-    let mut body = scenes::query(name, scene);
+/// Creates a query and waits until it waits for its client.
+async fn paused(client: &Client, name: &str, scenario: Scenario, external_timeout: Option<Duration>) -> Answer {
+    let mut body = scenarios::query(name, scenario);
     if let Some(timeout) = external_timeout {
         body["externalTimeout"] = json!(format!("{}ms", timeout.as_millis()));
     }
@@ -67,17 +67,17 @@ async fn post(client: &Client, name: &str, call: &str, content: &str) -> Answer 
     client.post(&format!("/{name}/tool-result?wait=0"), &result(call, content)).await
 }
 
-fn said(answer: &Answer) -> Option<Said> {
+fn verdict_of(answer: &Answer) -> Option<PostVerdict> {
     match (answer.status, answer.replayed) {
-        (200, false) => Some(Said::Accepted),
-        (200, true) => Some(Said::Replayed),
-        (409, _) if answer.code() == "already_resolved" => Some(Said::Conflict),
-        (410, _) => Some(Said::Gone),
+        (200, false) => Some(PostVerdict::Accepted),
+        (200, true) => Some(PostVerdict::Replayed),
+        (409, _) if answer.code() == "already_resolved" => Some(PostVerdict::Conflict),
+        (410, _) => Some(PostVerdict::Gone),
         _ => None,
     }
 }
 
-/// Writes down how a query ended, which it must do soon.
+/// Records how a query ended, which it must do soon.
 async fn ended(client: &Client, record: &mut Record) {
     let query = client.get(&format!("/{}?wait=20s&view=rfc", record.name)).await;
     record.ended = Some((query.state().to_owned(), query.body["response"].as_str().map(str::to_owned)));
@@ -88,29 +88,30 @@ async fn one_of_eight_simultaneous_posts_is_accepted() {
     let (seed, calls) = (seed(), scale("BOSUN_RACE_CALLS", 1_000));
     let name = "races::one_of_eight_simultaneous_posts_is_accepted";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_RACE_CALLS", calls)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut records = Vec::new();
     let mut verdicts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut raced = 0;
     while raced < calls {
         let mut record = Record { name: format!("race-{raced}"), acknowledged: true, ..Record::default() };
-        let query = paused(&stage.client, &record.name, Scene::Several(10), None).await;
+        let query = paused(&stage.client, &record.name, Scenario::Several(10), None).await;
         for (index, (call, _)) in query.waiting_calls().into_iter().enumerate() {
             // Half of the calls get one result eight times, the others eight different ones.
             let content = |way| if index % 2 == 0 { call.clone() } else { format!("{call} {way}") };
             let posts = race(&stage.client, &record.name, (0..WAYS).map(|way| (call.clone(), content(way)))).await;
-            let accepted = posts.iter().filter(|(_, _, answer)| said(answer) == Some(Said::Accepted)).count();
+            let accepted =
+                posts.iter().filter(|(_, _, answer)| verdict_of(answer) == Some(PostVerdict::Accepted)).count();
             if accepted != 1 {
                 proof.violation(format!("{}: {call} was accepted {accepted} times", record.name));
             }
             for (call, content, answer) in posts {
-                let expected = if index % 2 == 0 { Said::Replayed } else { Said::Conflict };
-                match said(&answer) {
-                    Some(said) if said == Said::Accepted || said == expected => {
+                let expected = if index % 2 == 0 { PostVerdict::Replayed } else { PostVerdict::Conflict };
+                match verdict_of(&answer) {
+                    Some(verdict) if verdict == PostVerdict::Accepted || verdict == expected => {
                         *verdicts
-                            .entry(if said == Said::Accepted { "accepted" } else { "refused_or_replayed" })
+                            .entry(if verdict == PostVerdict::Accepted { "accepted" } else { "refused_or_replayed" })
                             .or_default() += 1;
-                        record.posts.push(Post { call, content, said });
+                        record.posts.push(Post { call, content, verdict });
                     }
                     _ => proof.violation(format!("{}: answered {} {}", record.name, answer.status, answer.body)),
                 }
@@ -148,16 +149,16 @@ async fn results_of_parallel_calls_resume_the_query_once() {
     let (seed, rounds) = (seed(), scale("BOSUN_PARALLEL_ROUNDS", 50));
     let name = "races::results_of_parallel_calls_resume_the_query_once";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_PARALLEL_ROUNDS", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut records = Vec::new();
     for round in 0..rounds {
         let mut record = Record { name: format!("parallel-{round}"), acknowledged: true, ..Record::default() };
         let calls = 2 + u32::try_from(round % 9).expect("a digit");
-        let query = paused(&stage.client, &record.name, Scene::Several(calls), None).await;
+        let query = paused(&stage.client, &record.name, Scenario::Several(calls), None).await;
         let results: Vec<_> = query.waiting_calls().into_iter().map(|(call, _)| (call.clone(), call)).collect();
         for (call, content, answer) in race(&stage.client, &record.name, results.into_iter()).await {
-            match said(&answer) {
-                Some(said) => record.posts.push(Post { call, content, said }),
+            match verdict_of(&answer) {
+                Some(verdict) => record.posts.push(Post { call, content, verdict }),
                 None => proof.violation(format!("{}: answered {} {}", record.name, answer.status, answer.body)),
             }
         }
@@ -173,30 +174,30 @@ async fn results_of_parallel_calls_resume_the_query_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_and_a_cancellation_agree_on_who_came_first() {
+async fn a_result_and_a_cancellation_agree_on_which_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_CANCEL_RACES", 200));
-    let name = "races::a_result_and_a_cancellation_agree_on_who_came_first";
+    let name = "races::a_result_and_a_cancellation_agree_on_which_came_first";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_CANCEL_RACES", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut records = Vec::new();
     let (mut first, mut ends): (BTreeMap<String, u64>, BTreeMap<String, u64>) = Default::default();
     for round in 0..rounds {
         let mut record =
             Record { name: format!("cancel-{round}"), acknowledged: true, cancelled: true, ..Record::default() };
-        let query = paused(&stage.client, &record.name, Scene::Outside, None).await;
+        let query = paused(&stage.client, &record.name, Scenario::Outside, None).await;
         let (call, _) = query.waiting_calls().remove(0);
         let path = format!("/{}/cancel", record.name);
         let (posted, cancelled) = tokio::join!(
             post(&stage.client, &record.name, &call, "result"),
-            stage.client.insist(Method::PATCH, &path, None),
+            stage.client.retry_until_answered(Method::PATCH, &path, None),
         );
         if cancelled.answer.status != 200 {
             proof.violation(format!("{}: cancelling was answered with {}", record.name, cancelled.answer.body));
         }
-        match said(&posted) {
-            Some(said @ (Said::Accepted | Said::Gone)) => {
-                *first.entry(format!("{said:?}")).or_default() += 1;
-                record.posts.push(Post { call, content: "result".into(), said });
+        match verdict_of(&posted) {
+            Some(verdict @ (PostVerdict::Accepted | PostVerdict::Gone)) => {
+                *first.entry(format!("{verdict:?}")).or_default() += 1;
+                record.posts.push(Post { call, content: "result".into(), verdict });
             }
             _ => proof.violation(format!("{}: answered {} {}", record.name, posted.status, posted.body)),
         }
@@ -216,7 +217,7 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
     let (seed, rounds) = (seed(), scale("BOSUN_EARLY_RESULTS", 200));
     let name = "races::a_result_that_comes_before_the_pause_counts_once_or_not_at_all";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_EARLY_RESULTS", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let (mut records, mut first) = (Vec::new(), BTreeMap::<String, u64>::new());
     for round in 0..rounds {
         let mut record = Record { name: format!("early-{round}"), acknowledged: true, ..Record::default() };
@@ -227,7 +228,7 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
             tokio::time::sleep(Duration::from_micros(rng.within(0..4_000))).await;
             stage.client.post(&path, &body).await
         };
-        let creation = scenes::query(&record.name, Scene::Outside);
+        let creation = scenarios::query(&record.name, Scenario::Outside);
         let (created, posted) = tokio::join!(stage.client.post("", &creation), early);
         assert_eq!(created.status, 200, "{}", created.body);
         let word = match (posted.status, posted.code()) {
@@ -246,10 +247,10 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
         }
         for (call, _) in waiting {
             let again = post(&stage.client, &record.name, &call, &content).await;
-            if said(&again) != Some(Said::Accepted) {
+            if verdict_of(&again) != Some(PostVerdict::Accepted) {
                 proof.violation(format!("{}: posted again, answered {}", record.name, again.body));
             }
-            record.posts.push(Post { call, content: content.clone(), said: Said::Accepted });
+            record.posts.push(Post { call, content: content.clone(), verdict: PostVerdict::Accepted });
         }
         ended(&stage.client, &mut record).await;
         if record.ended.as_ref().and_then(|(_, answer)| answer.as_deref()) != Some(content.as_str()) {
@@ -262,11 +263,11 @@ async fn a_result_that_comes_before_the_pause_counts_once_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_and_a_deadline_agree_on_who_came_first() {
+async fn a_result_and_a_deadline_agree_on_which_came_first() {
     let (seed, rounds) = (seed(), scale("BOSUN_DEADLINE_RACES", 200));
-    let name = "races::a_result_and_a_deadline_agree_on_who_came_first";
+    let name = "races::a_result_and_a_deadline_agree_on_which_came_first";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_DEADLINE_RACES", rounds)]);
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let mut first: BTreeMap<String, u64> = BTreeMap::new();
     let mut records = Vec::new();
     for batch in 0..rounds.div_ceil(DEADLINES_AT_ONCE) {
@@ -277,7 +278,7 @@ async fn a_result_and_a_deadline_agree_on_who_came_first() {
         records.extend(soon("the end of every query", queries.join_all()).await);
     }
     for post in records.iter().flat_map(|record| &record.posts) {
-        *first.entry(format!("{:?}", post.said)).or_default() += 1;
+        *first.entry(format!("{:?}", post.verdict)).or_default() += 1;
     }
     let figures = stage.judge(&mut proof, &records).await;
     if figures.succeeded != rounds {
@@ -289,16 +290,16 @@ async fn a_result_and_a_deadline_agree_on_who_came_first() {
 /// Posts a result at about the moment at which it is due.
 async fn race_deadline(client: Client, mut rng: Rng, round: u64) -> Record {
     let mut record = Record { name: format!("deadline-{round}"), acknowledged: true, ..Record::default() };
-    let query = paused(&client, &record.name, Scene::Outside, Some(Duration::from_millis(400))).await;
+    let query = paused(&client, &record.name, Scenario::Outside, Some(Duration::from_millis(400))).await;
     let (call, _) = query.waiting_calls().remove(0);
     let deadline = query.body["toolCalls"][0]["deadline"].as_str().unwrap_or_default();
     // A post takes a few milliseconds until it is decided.
     let early = Duration::from_micros(rng.within(0..16_000));
     tokio::time::sleep(time_until(deadline).saturating_sub(early)).await;
     let posted = post(&client, &record.name, &call, "result").await;
-    match said(&posted) {
-        Some(said @ (Said::Accepted | Said::Gone)) => {
-            record.posts.push(Post { call, content: "result".into(), said });
+    match verdict_of(&posted) {
+        Some(verdict @ (PostVerdict::Accepted | PostVerdict::Gone)) => {
+            record.posts.push(Post { call, content: "result".into(), verdict });
         }
         _ => record.violations.push(format!("answered {} {}", posted.status, posted.body)),
     }
@@ -320,11 +321,11 @@ fn time_until(moment: &str) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
-    let stage = Stage::set().await;
+    let stage = RaceWorld::set().await;
     let client = &stage.client;
-    let query = paused(client, "refusals", Scene::Outside, None).await;
+    let query = paused(client, "refusals", Scenario::Outside, None).await;
     let (call, tool) = query.waiting_calls().remove(0);
-    let other = paused(client, "other", Scene::Outside, None).await;
+    let other = paused(client, "other", Scenario::Outside, None).await;
     let (foreign, _) = other.waiting_calls().remove(0);
     let unknown = "call_00000000000000000000000000";
 
@@ -357,17 +358,17 @@ async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
     assert_eq!((missing.status, missing.code()), (404, "query_not_found"));
 
     let good = post(client, "refusals", &call, "good").await;
-    assert_eq!(said(&good), Some(Said::Accepted), "{}", good.body);
+    assert_eq!(verdict_of(&good), Some(PostVerdict::Accepted), "{}", good.body);
     let same = post(client, "refusals", &call, "good").await;
-    assert_eq!(said(&same), Some(Said::Replayed), "{}", same.body);
+    assert_eq!(verdict_of(&same), Some(PostVerdict::Replayed), "{}", same.body);
     let by_name = client.post("/refusals/tool-result", &json!({"toolName": tool, "toolResult": "good"})).await;
-    assert_eq!(said(&by_name), Some(Said::Replayed), "{}", by_name.body);
+    assert_eq!(verdict_of(&by_name), Some(PostVerdict::Replayed), "{}", by_name.body);
     let different = post(client, "refusals", &call, "better").await;
-    assert_eq!(said(&different), Some(Said::Conflict), "{}", different.body);
+    assert_eq!(verdict_of(&different), Some(PostVerdict::Conflict), "{}", different.body);
     let answer = client.get("/refusals?wait=20s").await;
     assert_eq!((answer.state(), answer.body["response"].as_str()), ("completed", Some("good")));
 
-    let expiring = paused(client, "late", Scene::Outside, Some(Duration::from_millis(50))).await;
+    let expiring = paused(client, "late", Scenario::Outside, Some(Duration::from_millis(50))).await;
     let (call, _) = expiring.waiting_calls().remove(0);
     soon("the end of the query", client.all_events("late")).await;
     let late = post(client, "late", &call, "late").await;
@@ -375,8 +376,8 @@ async fn every_refusal_has_its_code_and_a_bad_body_leaves_the_call_waiting() {
     let answer = client.get("/late").await;
     assert_eq!(answer.state(), "completed", "{}", answer.body);
 
-    let (call, _) = paused(client, "cancelled", Scene::Outside, None).await.waiting_calls().remove(0);
-    client.insist(Method::PATCH, "/cancelled/cancel", None).await;
+    let (call, _) = paused(client, "cancelled", Scenario::Outside, None).await.waiting_calls().remove(0);
+    client.retry_until_answered(Method::PATCH, "/cancelled/cancel", None).await;
     let late = post(client, "cancelled", &call, "late").await;
     assert_eq!((late.status, late.code()), (410, "call_cancelled"), "{}", late.body);
 }

@@ -63,7 +63,7 @@ fn known_target(line: &str) -> String {
     }
 }
 
-async fn play(page: &str, port: u16, directory: &Path) -> String {
+async fn run_page(page: &str, port: u16, directory: &Path) -> String {
     let script = script(&read(page), port);
     assert!(script.contains("curl"), "{page} has no commands");
     let script = format!(
@@ -85,12 +85,12 @@ async fn play(page: &str, port: u16, directory: &Path) -> String {
 #[tokio::test]
 async fn the_tour_of_the_readme_runs_as_it_is_printed() {
     let directory = tempfile::tempdir().unwrap();
-    let said = play("README.md", free_port(), directory.path()).await;
-    assert_eq!(said.matches("25% of 8,432 is 2,108").count(), 3, "{said}");
-    assert!(said.contains(r#""status": "tool_call_required""#), "{said}");
-    assert!(said.contains("searched for Rust programming language news"), "{said}");
-    assert!(said.contains("event: complete"), "{said}");
-    assert!(said.contains("Filesystem") && said.contains("That was at 20"), "{said}");
+    let output = run_page("README.md", free_port(), directory.path()).await;
+    assert_eq!(output.matches("25% of 8,432 is 2,108").count(), 3, "{output}");
+    assert!(output.contains(r#""status": "tool_call_required""#), "{output}");
+    assert!(output.contains("searched for Rust programming language news"), "{output}");
+    assert!(output.contains("event: complete"), "{output}");
+    assert!(output.contains("Filesystem") && output.contains("That was at 20"), "{output}");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn the_page_of_the_command_line_has_every_command_and_what_it_shows_runs()
 async fn the_commands_of_the_api_page_run() {
     let server = Server::start().await;
     let directory = tempfile::tempdir().unwrap();
-    play("docs/api.md", server.port(), directory.path()).await;
+    run_page("docs/api.md", server.port(), directory.path()).await;
 }
 
 /// From nothing to an agent that uses two public servers. `npx` takes the pinned packages of `interop/mcp`, since the folder
@@ -126,14 +126,14 @@ async fn the_commands_of_the_api_page_run() {
 async fn the_tour_of_the_mcp_page_runs_as_it_is_printed() {
     let packages = crate::mcp::packages().await;
     let directory = tempfile::tempdir_in(packages).unwrap();
-    let said = play("docs/mcp.md", free_port(), directory.path()).await;
+    let output = run_page("docs/mcp.md", free_port(), directory.path()).await;
     for line in [
         "{\"content\":\"The answer is 42.\\n\"}",
         "everything  ready ",
         "files       ready ",
         "The file says {\"content\":\"The answer is 42.\\n\"} The sum of 40 and 2 is 42.",
     ] {
-        assert!(said.contains(line), "`{line}` is not in:\n{said}");
+        assert!(output.contains(line), "`{line}` is not in:\n{output}");
     }
 }
 
@@ -141,14 +141,14 @@ async fn the_tour_of_the_mcp_page_runs_as_it_is_printed() {
 async fn the_commands_of_the_streaming_page_run() {
     let server = Server::start().await;
     let directory = tempfile::tempdir().unwrap();
-    let said = play("docs/streaming.md", server.port(), directory.path()).await;
-    assert!(said.contains("event: complete"), "{said}");
+    let output = run_page("docs/streaming.md", server.port(), directory.path()).await;
+    assert!(output.contains("event: complete"), "{output}");
 }
 
 #[tokio::test]
 async fn the_commands_of_the_approvals_page_run() {
     let directory = tempfile::tempdir().unwrap();
-    let said = play("docs/approvals.md", free_port(), directory.path()).await;
+    let output = run_page("docs/approvals.md", free_port(), directory.path()).await;
     for expected in [
         r#""status":"approval_required""#,
         r#""status":"parameters_required""#,
@@ -156,34 +156,48 @@ async fn the_commands_of_the_approvals_page_run() {
         "rejected; query `second` is",
         "the user rejected this call: no, better not",
     ] {
+        assert!(output.contains(expected), "{expected}: {output}");
+    }
+    assert_eq!(output.matches("Done: {").count(), 2, "{output}");
+}
+
+#[tokio::test]
+async fn the_commands_of_the_teams_page_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = run_page("docs/teams.md", free_port(), directory.path()).await;
+    for expected in [
+        "Published. Article: The moon makes the tides.",
+        r#""agentPath":["manager","researcher"]"#,
+        r#""response":"Article: The moon makes the tides.""#,
+        r#""response":"Article: high and low water, twice a day.""#,
+    ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    assert_eq!(said.matches("Done: {").count(), 2, "{said}");
 }
 
 #[tokio::test]
 async fn the_commands_of_the_a2a_page_run() {
     let server = Server::start().await;
     let directory = tempfile::tempdir().unwrap();
-    let said = play("docs/a2a.md", server.port(), directory.path()).await;
-    assert!(said.contains("25% of 8,432 is 2,108\nTASK_STATE_COMPLETED\ncompleted\n"), "{said}");
-    assert!(said.contains("statusUpdate") && said.contains("artifactUpdate"), "{said}");
+    let output = run_page("docs/a2a.md", server.port(), directory.path()).await;
+    assert!(output.contains("25% of 8,432 is 2,108\nTASK_STATE_COMPLETED\ncompleted\n"), "{output}");
+    assert!(output.contains("statusUpdate") && output.contains("artifactUpdate"), "{output}");
 }
 
 #[tokio::test]
 async fn the_commands_of_the_audit_page_run() {
     let directory = tempfile::tempdir().unwrap();
-    let said = play("docs/audit.md", free_port(), directory.path()).await;
-    assert_eq!(said.matches(" of 1 namespace, ").count(), 3, "{said}");
-    assert!(said.contains("call.handed_out") && directory.path().join("audit.jsonl").exists(), "{said}");
+    let output = run_page("docs/audit.md", free_port(), directory.path()).await;
+    assert_eq!(output.matches(" of 1 namespace, ").count(), 3, "{output}");
+    assert!(output.contains("call.handed_out") && directory.path().join("audit.jsonl").exists(), "{output}");
 }
 
 #[tokio::test]
 async fn the_commands_of_the_operations_page_run() {
     let directory = tempfile::tempdir().unwrap();
-    let said = play("docs/operations.md", free_port(), directory.path()).await;
+    let output = run_page("docs/operations.md", free_port(), directory.path()).await;
     for line in ["entries, ok: ./backup", "entries, ok\n"] {
-        assert!(said.contains(line), "`{line}` is not in {said}");
+        assert!(output.contains(line), "`{line}` is not in {output}");
     }
     assert!(directory.path().join("data.damaged").exists());
 }
@@ -205,10 +219,10 @@ async fn the_commands_of_the_models_page_run() {
     let port = free_port();
     let page =
         read("docs/models.md").replace("bosun models serve", &format!("bosun models serve --listen 127.0.0.1:{port}"));
-    let said =
+    let output =
         run_shell(&script(&page, port).replace("localhost:8090", &format!("127.0.0.1:{port}")), directory.path()).await;
-    assert!(said.status.success(), "{}", stderr(&said));
-    assert!(stdout(&said).contains(r#"{"type":"text","text":"Hello! How can I help?"}"#), "{}", stdout(&said));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains(r#"{"type":"text","text":"Hello! How can I help?"}"#), "{}", stdout(&output));
 }
 
 #[tokio::test]
@@ -218,9 +232,9 @@ async fn the_commands_and_the_settings_of_the_nango_page_run() {
     let page = read("docs/nango.md")
         .replace("bosun nango serve", &format!("bosun nango serve --listen 127.0.0.1:{nango}"))
         .replace("127.0.0.1:3003", &format!("127.0.0.1:{nango}"));
-    let said = run_shell(&script(&page, port), directory.path()).await;
-    assert!(said.status.success(), "{}\n{}", stdout(&said), stderr(&said));
-    let shown = stdout(&said);
+    let output = run_shell(&script(&page, port), directory.path()).await;
+    assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
+    let shown = stdout(&output);
     assert!(shown.contains("Re: invoice 7") && !shown.contains("Lunch?"), "{shown}");
     assert!(shown.contains("thread-9"), "{shown}");
     // The settings as they are printed.
@@ -272,7 +286,7 @@ fn pages_link_to_pages_that_exist() {
 }
 
 #[test]
-fn blocks_are_told_apart_by_their_mark() {
+fn blocks_are_distinguished_by_their_language() {
     let page = "a\n```sh\none\ntwo\n```\n```text\nno\n```\n```sh\nthree\n```\n";
     assert_eq!(blocks(page, "sh"), ["one\ntwo\n", "three\n"]);
     assert_eq!(blocks(page, "text"), ["no\n"]);

@@ -8,24 +8,33 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::support::{
-    client::{Client, result},
-    scenes::{self, Scene},
-    server::{Death, Started, World},
+    client::{Client, Lost, result},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, Started, World},
     soon,
 };
 
 /// Starts a process with a fault at `fault`, gives it `body` to work on, and waits for its crash.
-pub(crate) async fn die_at(world: &World, fault: &str, body: &Value) {
+pub(crate) async fn crash_at(world: &World, fault: &str, body: &Value) {
     let mut server = match soon("the start of the server", world.spawn(Some(fault)).ready()).await {
         Started::Ready(server) => server,
-        Started::Dead(Death::AtFaultPoint) => return,
-        Started::Dead(death) => panic!("it died of {death:?}"),
+        Started::Exited(ProcessExit::AtFaultPoint) => return,
+        Started::Exited(exit) => panic!("it exited: {exit:?}"),
     };
     let client = Client::of(&server.base);
-    // It is answered or not, depending on the point.
-    let asked = client.ask(&Method::POST, "", Some(body));
-    let (_, death) = tokio::join!(asked, soon("the death of the server", server.death()));
-    assert_eq!(death, Death::AtFaultPoint, "{fault}");
+    // It is answered or not, depending on the point. Commits are batched, so a commit with a number may be that of a later query.
+    let asking = async {
+        client.ask(&Method::POST, "", Some(body)).await?;
+        let name = body["name"].as_str().expect("a name");
+        client.ask(&Method::GET, &format!("/{name}?wait=20s"), None).await?;
+        for number in 0.. {
+            let later = scenarios::query(&format!("later-{number}"), Scenario::Text);
+            client.ask(&Method::POST, "?wait=20s", Some(&later)).await?;
+        }
+        Ok::<(), Lost>(())
+    };
+    let (_, exit) = tokio::join!(asking, soon("the exit of the server", server.exit()));
+    assert_eq!(exit, ProcessExit::AtFaultPoint, "{fault}");
 }
 
 /// How often a tool ran, by the lines that it wrote.
@@ -38,18 +47,18 @@ pub(crate) fn runs(world: &World, tool: &str) -> usize {
 /// Dies in one window of a call that must not run twice.
 async fn check_window(fault: &str, runs_once: usize, outcome: &str) {
     let world = World::new();
-    die_at(&world, fault, &scenes::query("q", Scene::Once)).await;
+    crash_at(&world, fault, &scenarios::query("q", Scenario::Once)).await;
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     // A client without an answer retries; it is the same query.
-    let ended = client.post("?wait=20s&view=rfc", &scenes::query("q", Scene::Once)).await;
+    let ended = client.post("?wait=20s&view=rfc", &scenarios::query("q", Scenario::Once)).await;
     assert_eq!(ended.state(), "completed", "{fault}: {}", ended.body);
     let first = &ended.body["toolExecutionHistory"][0];
     assert_eq!(first["name"].as_str().or(first["toolName"].as_str()), Some("ledger"), "{first}");
     let found = first.pointer("/error/code").and_then(Value::as_str).unwrap_or("written");
     assert_eq!(found, outcome, "{fault}: {first}");
     assert_eq!(runs(&world, "ledger"), runs_once, "{fault}");
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }
 
 /// Makes the first task at `point` panic, and checks the query in progress, and the next one.
@@ -60,10 +69,10 @@ async fn panic_at(point: &str) -> (Value, Value) {
         panic!("{point}: the server is not there");
     };
     let client = Client::of(&server.base);
-    let body = scenes::query("hurt", Scene::Once);
+    let body = scenarios::query("hurt", Scenario::Once);
     let hurt = client.ask(&Method::POST, "?wait=20s&view=rfc", Some(&body)).await.expect("an answer, good or bad");
-    let next = client.post("?wait=20s&view=rfc", &scenes::query("next", Scene::Once)).await;
-    assert_eq!(server.kill().await, Death::Killed, "{point}: it lived until then");
+    let next = client.post("?wait=20s&view=rfc", &scenarios::query("next", Scenario::Once)).await;
+    assert_eq!(server.kill().await, ProcessExit::Killed, "{point}: it lived until then");
     (hurt.body, next.body)
 }
 
@@ -105,13 +114,13 @@ async fn a_pending_call_is_re_attached_after_a_crash_in_every_window() {
         let world = World::new();
         let mut server = match soon("the start", world.spawn(Some(fault)).ready()).await {
             Started::Ready(server) => server,
-            Started::Dead(death) => panic!("it died of {death:?}"),
+            Started::Exited(exit) => panic!("it exited: {exit:?}"),
         };
-        let query = scenes::query("q", Scene::Pending);
+        let query = scenarios::query("q", Scenario::Pending);
         let client = Client::of(&server.base);
         let asked = client.ask(&Method::POST, "", Some(&query));
-        let (_, death) = tokio::join!(asked, soon("the death of the server", server.death()));
-        assert_eq!(death, Death::AtFaultPoint, "{fault}");
+        let (_, exit) = tokio::join!(asked, soon("the exit of the server", server.exit()));
+        assert_eq!(exit, ProcessExit::AtFaultPoint, "{fault}");
         let mut server = world.start().await;
         let ended = Client::of(&server.base).post("?wait=20s&view=rfc", &query).await;
         assert_eq!(ended.state(), "completed", "{fault}: {}", ended.body);
@@ -119,7 +128,7 @@ async fn a_pending_call_is_re_attached_after_a_crash_in_every_window() {
         let found = first.pointer("/error/code").and_then(Value::as_str).unwrap_or("written");
         assert_eq!(found, outcome, "{fault}: {first}");
         assert_eq!(runs(&world, "ledger_pending"), 1, "{fault}");
-        assert_eq!(server.kill().await, Death::Killed);
+        assert_eq!(server.kill().await, ProcessExit::Killed);
     }
 }
 
@@ -128,13 +137,13 @@ async fn a_query_that_crashes_the_server_is_failed_and_no_other() {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    let innocent = client.post("?wait=20s", &scenes::query("innocent", Scene::Outside)).await;
+    let innocent = client.post("?wait=20s", &scenarios::query("innocent", Scenario::Outside)).await;
     assert_eq!(innocent.state(), "waiting");
-    let poison = scenes::query("poison", Scene::Endless);
+    let poison = scenarios::query("poison", Scenario::Endless);
     assert_eq!(client.post("", &poison).await.status, 200);
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     for _ in 0..5 {
-        die_at(&world, "turn.started:1", &poison).await;
+        crash_at(&world, "turn.started:1", &poison).await;
     }
     let mut server = world.start().await;
     let client = Client::of(&server.base);
@@ -145,22 +154,22 @@ async fn a_query_that_crashes_the_server_is_failed_and_no_other() {
     let (call, _) = &innocent.waiting_calls()[0];
     let delivered = client.post("/innocent/tool-result", &result(call, "42")).await;
     assert_eq!(delivered.state(), "completed", "{}", delivered.body);
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }
 
 #[tokio::test]
 async fn graceful_restarts_during_one_long_turn_poison_nothing() {
     let world = World::new();
     let mut server = world.start().await;
-    assert_eq!(Client::of(&server.base).post("", &scenes::query("long", Scene::Endless)).await.status, 200);
+    assert_eq!(Client::of(&server.base).post("", &scenarios::query("long", Scenario::Endless)).await.status, 200);
     for _ in 0..7 {
         server.terminate();
-        assert_eq!(soon("the end of the server", server.death()).await, Death::Exited(0));
+        assert_eq!(soon("the end of the server", server.exit()).await, ProcessExit::Exited(0));
         server = world.start().await;
         // A write behind its journal: when it is answered, the turn has begun again.
         assert_eq!(Client::of(&server.base).get("/long?wait=1s").await.state(), "running");
     }
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }
 
 /// Journals of a newer version: of a query that waits and is due, of one that was interrupted, and of one that has
@@ -171,14 +180,14 @@ async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     for name in ["waiting", "fine"] {
-        let mut body = scenes::query(name, Scene::Outside);
+        let mut body = scenarios::query(name, Scenario::Outside);
         body["externalTimeout"] = json!("3s");
         assert_eq!(client.post("?wait=20s", &body).await.state(), "waiting");
     }
-    assert_eq!(client.post("", &scenes::query("running", Scene::Endless)).await.status, 200);
-    assert_eq!(client.post("?wait=20s", &scenes::query("ended", Scene::Text)).await.state(), "completed");
+    assert_eq!(client.post("", &scenarios::query("running", Scenario::Endless)).await.status, 200);
+    assert_eq!(client.post("?wait=20s", &scenarios::query("ended", Scenario::Text)).await.state(), "completed");
     let (call, _) = client.get("/waiting?view=rfc").await.waiting_calls()[0].clone();
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     Connection::open(world.data().join("bosun.db"))
         .unwrap()
         .execute_batch(
@@ -202,7 +211,7 @@ async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
         assert_eq!((answer.status, answer.code()), (500, "query_unreadable"), "{path}: {}", answer.body);
         assert!(answer.body["detail"].as_str().unwrap().contains("other queries are not affected"), "{}", answer.body);
     }
-    // The others go on: a deadline passes, queries begin and end, and lists are answered.
+    // The others continue: a deadline passes, queries begin and end, and lists are answered.
     let fine = client.get("/fine?view=rfc").await;
     assert_eq!(fine.status, 200, "{}", fine.body);
     let expired = soon("the deadline", async {
@@ -215,11 +224,11 @@ async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
     })
     .await;
     assert_eq!(expired.body["toolExecutionHistory"][0]["error"]["code"], "call_expired", "{}", expired.body);
-    assert_eq!(client.post("?wait=20s", &scenes::query("new", Scene::Text)).await.state(), "completed");
+    assert_eq!(client.post("?wait=20s", &scenarios::query("new", Scenario::Text)).await.state(), "completed");
     assert_eq!(client.get("").await.status, 200);
     // It is logged, but not repeatedly.
     let log = fs::read_to_string(world.log()).unwrap();
     let said = log.lines().filter(|line| line.contains("cannot be read") && line.contains("query=running")).count();
     assert_eq!(said, 1, "{log}");
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }

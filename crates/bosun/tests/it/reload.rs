@@ -329,7 +329,7 @@ async fn a_server_does_not_start_with_a_faulty_file_of_tools() {
     std::fs::write(&config, "{\"tools\": [{\"name\": \"a\", \"colour\": 1}]}").unwrap();
     let world = world.with(&["--tools", config.to_str().unwrap()]);
     let started = soon("an end", world.spawn(None).ready()).await;
-    assert!(matches!(started, Started::Dead(_)), "{started:?}");
+    assert!(matches!(started, Started::Exited(_)), "{started:?}");
     let log = std::fs::read_to_string(world.log()).unwrap();
     assert!(log.contains("tool-config.json:1:") && log.contains("`colour`"), "{log}");
 }
@@ -357,7 +357,7 @@ fn dripping() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_url_that_drips_is_given_up_and_hides_nothing() {
+async fn a_url_that_sends_too_slowly_is_abandoned_and_hides_nothing() {
     let url = dripping();
     let world = world().with(&["--tools", &url]);
     let began = std::time::Instant::now();
@@ -391,7 +391,7 @@ async fn a_template_that_cannot_be_used_is_reported_when_its_file_is_read() {
     std::fs::write(&tools, tool("  inputSchema: {type: object, properties: {}}\n", "{oops")).unwrap();
     let world = world.with(&["--tools", tools.to_str().unwrap()]);
     let started = soon("an end", world.spawn(None).ready()).await;
-    assert!(matches!(started, Started::Dead(_)), "{started:?}");
+    assert!(matches!(started, Started::Exited(_)), "{started:?}");
     let log = std::fs::read_to_string(world.log()).unwrap();
     assert!(log.contains("tools.yaml:8:10") && log.contains("`inputSchema` has no property `id`"), "{log}");
     assert!(log.contains("tools.yaml:10:11") && log.contains("the body is not JSON"), "{log}");

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    server::{Death, Server, Started, World},
+    server::{ProcessExit, Server, Started, World},
     soon,
 };
 
@@ -55,6 +55,19 @@ metadata: {name: pair}
 spec: {strategy: sequential, members: [{name: helper, type: agent}]}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: judge}
+spec: {provider: scripted, config: {scripted: {file: judge.script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Evaluator
+metadata: {name: e}
+spec:
+  description: Judges answers
+  address: {value: "http://ark-evaluator.default.svc.cluster.local:8000/evaluate"}
+  parameters: [{name: model.name, value: judge}, {name: evaluator-role, value: Be strict but fair.}]
+---
+apiVersion: ark.mckinsey.com/v1alpha1
 kind: MCPServer
 metadata: {name: library}
 spec: {address: {value: "http://127.0.0.1:9/mcp"}, transport: http}
@@ -80,6 +93,9 @@ const SCRIPT: &str = "otherwise: [{say: I am a script.}]\n";
 /// Never answers.
 const FAILING: &str = "otherwise: [{fail: {status: 400, message: I have no words}}]\n";
 
+/// Gives every answer the same score.
+const VERDICT: &str = "otherwise: [{say: '{\"score\": 0.9, \"reasoning\": \"It is right.\"}'}]\n";
+
 pub(crate) fn world() -> World {
     let world = World::new();
     let manifests = world.path("manifests");
@@ -88,6 +104,7 @@ pub(crate) fn world() -> World {
     std::fs::write(manifests.join("all.yaml"), MANIFESTS).unwrap();
     std::fs::write(manifests.join("plain.script.yaml"), SCRIPT).unwrap();
     std::fs::write(manifests.join("failing.script.yaml"), FAILING).unwrap();
+    std::fs::write(manifests.join("judge.script.yaml"), VERDICT).unwrap();
     world
 }
 
@@ -406,7 +423,7 @@ async fn what_was_answered_survives_a_kill_at_every_point() {
         };
         let lost = send(&server, "POST", "/v1/agents", Some(&agent(&name)), &[]).await;
         assert!(lost.is_err(), "{point}: {lost:?}");
-        assert_eq!(soon("the end", server.death()).await, Death::AtFaultPoint);
+        assert_eq!(soon("the end", server.exit()).await, ProcessExit::AtFaultPoint);
         let mut server = world.start().await;
         let read = api(&server, "GET", &format!("/v1/agents/{name}"), None).await;
         assert_eq!(read.status == 200, is_kept, "{point}: {}", read.text);

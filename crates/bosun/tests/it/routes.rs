@@ -1,18 +1,18 @@
 //! ARK's routes, one by one, and every field of their answers.
 //!
 //! `fixtures/ark/routes.json` has them with flat bodies and without a namespace in their paths. ARK has had two forms
-//! of each, and its clients use either, so all four combinations are played, each to a server of its own.
+//! of each, and its clients use either, so all four combinations are replayed, each to a server of its own.
 
 use serde_json::{Map, Value, json};
 
-use crate::{nodes::play, resources::world};
+use crate::{nodes::replay, resources::world};
 
 /// How a client writes its requests.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// `/v1/namespaces/default/…`, as older versions of ARK have it.
+    /// `/v1/namespaces/default/…`, as in older versions of ARK.
     in_path: bool,
-    /// `{metadata, spec}`, as the custom resources have it.
+    /// `{metadata, spec}`, as in the custom resources.
     in_spec: bool,
 }
 
@@ -53,8 +53,8 @@ fn nested(body: &Map<String, Value>) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_route_of_ark_answers_with_its_fields_in_every_form() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/ark/routes.json");
-    let played: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let calls = played["calls"].as_array().unwrap();
+    let recorded: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let calls = recorded["calls"].as_array().unwrap();
     let fields: usize = calls.iter().filter_map(|call| call["reads"].as_object()).map(Map::len).sum();
     assert!(calls.len() >= 80 && fields >= 450, "{} calls, {fields} fields", calls.len());
     let mut faults = Vec::new();
@@ -63,7 +63,7 @@ async fn every_route_of_ark_answers_with_its_fields_in_every_form() {
         let world = world();
         let server = world.start().await;
         for call in calls {
-            let missed = play(&server, &form.write(call)).await;
+            let missed = replay(&server, &form.write(call)).await;
             faults.extend(missed.into_iter().map(|fault| format!("{form:?}: {fault}")));
         }
     }

@@ -7,13 +7,25 @@ use tempfile::TempDir;
 
 use crate::program::Server;
 
-/// The model `default`, which plays the script next to it.
+/// The model `default`, which answers from the script next to it.
 pub(crate) const MODEL: &str = "
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
 metadata: {name: default}
 spec: {provider: scripted, config: {scripted: {file: model.script.yaml}}}
 ";
+
+/// A script to which further scenes may be added: a call of the client's tool `probe`, and a failure of the model.
+pub(crate) const SCENES: &str = r#"
+scenes:
+  - when: one tool
+    turns:
+      - call: [{tool: probe, arguments: {word: "one"}}]
+      - say: "probe said {{ result.probe }}"
+  - when: nothing works
+    turns:
+      - fail: {status: 400, message: "no such deployment"}
+"#;
 
 const AGENT: &str = "---
 apiVersion: ark.mckinsey.com/v1alpha1

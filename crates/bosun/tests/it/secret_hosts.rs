@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,14 +16,14 @@ use crate::{
 const CANARY: &str = "sk-cnry-bound-7f3a91";
 
 /// A server with a secret, the API that its files send it to, and one that they do not.
-struct Town {
+struct SecretHostsWorld {
     world: World,
     trusted: StandIn,
     foreign: StandIn,
 }
 
 async fn stand_in() -> StandIn {
-    let script = Plays::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
+    let script = StandInAnswers::parse("script.yaml", "otherwise: [{say: Hello.}]").unwrap();
     StandIn::recording(script).await.unwrap()
 }
 
@@ -31,7 +31,7 @@ fn secret() -> Value {
     json!({"valueFrom": {"secretKeyRef": {"name": "shared", "key": "api-key"}}})
 }
 
-impl Town {
+impl SecretHostsWorld {
     async fn build() -> Self {
         let (trusted, foreign) = (stand_in().await, stand_in().await);
         let world = World::new();
@@ -39,10 +39,10 @@ impl Town {
         let world = world.with(&["--secrets", directory.to_str().unwrap()]);
         // What clients may reach at all is not the question here.
         let world = world.with(&["--allow-private", "127.0.0.1", "--allow-private", "localhost"]);
-        let town = Self { world, trusted, foreign };
-        town.put("api-key", CANARY);
-        fs::write(town.official(), town.manifest()).unwrap();
-        town
+        let world = Self { world, trusted, foreign };
+        world.put("api-key", CANARY);
+        fs::write(world.official(), world.manifest()).unwrap();
+        world
     }
 
     fn official(&self) -> std::path::PathBuf {
@@ -66,7 +66,7 @@ impl Town {
     }
 
     /// How often each API was asked, and how often with the canary.
-    fn heard(&self) -> [(usize, usize); 2] {
+    fn received(&self) -> [(usize, usize); 2] {
         [&self.trusted, &self.foreign].map(|api| {
             let requests = api.requests();
             let has_canary = |text: String| text.contains(CANARY);
@@ -109,9 +109,9 @@ fn outcome(status: &str, code: &str) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
-    let town = Town::build().await;
-    let server = town.world.start().await;
-    let (trusted, foreign) = (town.trusted.url(), town.foreign.url());
+    let world = SecretHostsWorld::build().await;
+    let server = world.world.start().await;
+    let (trusted, foreign) = (world.trusted.url(), world.foreign.url());
     let key = json!({"apiKey": secret()});
 
     // Where a file sends it, a client may, too; a client's own key may be sent anywhere.
@@ -120,7 +120,7 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
     assert_eq!(ask(&server, "q1", "same").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q2", "own").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q3", "official").await, outcome("completed", ""));
-    assert_eq!(town.heard(), [(2, 2), (1, 0)]);
+    assert_eq!(world.received(), [(2, 2), (1, 0)]);
 
     // By no route, and in no part of a request.
     let header = json!({"apiKey": "client-key", "headers": [{"name": "x-key", "value": secret()}]});
@@ -144,59 +144,59 @@ async fn a_stored_model_cannot_carry_a_secret_to_a_host_of_its_own() {
     check_refused(&api(&server, "PUT", path, Some(&whole)).await);
     assert_eq!(ask(&server, "q4", "evil").await.0, "");
     assert_eq!(ask(&server, "q5", "own").await, outcome("completed", ""));
-    assert_eq!(town.heard(), [(2, 2), (2, 0)], "nothing that was refused has left a trace");
+    assert_eq!(world.received(), [(2, 2), (2, 0)], "nothing that was refused has left a trace");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_allowed_once_is_decided_again_at_every_call() {
-    let town = Town::build().await;
-    let mut server = town.world.start().await;
-    let by_name = town.foreign.url().replace("127.0.0.1", "localhost");
+    let world = SecretHostsWorld::build().await;
+    let mut server = world.world.start().await;
+    let by_name = world.foreign.url().replace("127.0.0.1", "localhost");
     let key = json!({"apiKey": secret()});
 
     // The operator lists a host, and removes it again.
     check_refused(&api(&server, "POST", "/v1/models", Some(&model("listed", &by_name, &key))).await);
-    town.put("allowed-hosts", "localhost\n127.0.0.1\n");
+    world.put("allowed-hosts", "localhost\n127.0.0.1\n");
     let created = api(&server, "POST", "/v1/models", Some(&model("listed", &by_name, &key))).await;
     assert_eq!(created.status, 200, "{}", created.text);
     assert_eq!(ask(&server, "q1", "listed").await, outcome("completed", ""));
-    assert_eq!(town.heard(), [(0, 0), (1, 1)]);
-    town.put("allowed-hosts", "127.0.0.1\n");
+    assert_eq!(world.received(), [(0, 0), (1, 1)]);
+    world.put("allowed-hosts", "127.0.0.1\n");
     assert_eq!(ask(&server, "q2", "listed").await, outcome("failed", "secret_not_allowed"));
     // Another port is another service, and https is not http.
-    let port = town.foreign.url().rsplit(':').next().unwrap().to_owned();
+    let port = world.foreign.url().rsplit(':').next().unwrap().to_owned();
     for (name, list) in [("p1", "localhost:1".to_owned()), ("p2", format!("https://localhost:{port}"))] {
-        town.put("allowed-hosts", &list);
+        world.put("allowed-hosts", &list);
         assert_eq!(ask(&server, name, "listed").await, outcome("failed", "secret_not_allowed"), "{list}");
     }
-    town.put("allowed-hosts", &format!("http://localhost:{port}"));
+    world.put("allowed-hosts", &format!("http://localhost:{port}"));
     assert_eq!(ask(&server, "p3", "listed").await, outcome("completed", ""));
-    assert_eq!(town.heard(), [(0, 0), (2, 2)]);
+    assert_eq!(world.received(), [(0, 0), (2, 2)]);
     // A list applies to files as well.
-    town.put("allowed-hosts", "elsewhere.example\n");
+    world.put("allowed-hosts", "elsewhere.example\n");
     assert_eq!(ask(&server, "q3", "official").await, outcome("failed", "secret_not_allowed"));
-    fs::remove_file(town.world.path("secrets").join("default/shared/allowed-hosts")).unwrap();
+    fs::remove_file(world.world.path("secrets").join("default/shared/allowed-hosts")).unwrap();
     assert_eq!(ask(&server, "q4", "listed").await, outcome("failed", "secret_not_allowed"));
 
     // The file that sent the secret there is removed.
-    let created = api(&server, "POST", "/v1/models", Some(&model("same", &town.trusted.url(), &key))).await;
+    let created = api(&server, "POST", "/v1/models", Some(&model("same", &world.trusted.url(), &key))).await;
     assert_eq!(created.status, 200, "{}", created.text);
     assert_eq!(ask(&server, "q5", "same").await, outcome("completed", ""));
     server.kill().await;
-    fs::remove_file(town.official()).unwrap();
-    let server = town.world.start().await;
+    fs::remove_file(world.official()).unwrap();
+    let server = world.world.start().await;
     assert_eq!(ask(&server, "q6", "same").await, outcome("failed", "secret_not_allowed"));
-    assert_eq!(town.heard(), [(1, 1), (2, 2)], "a refused call does not even begin");
+    assert_eq!(world.received(), [(1, 1), (2, 2)], "a refused call does not even begin");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_is_a_secret_gets_the_key_beside_it_and_no_other() {
-    let town = Town::build().await;
-    town.put("base-url", &format!("{}/v1", town.foreign.url()));
-    let other = town.world.path("secrets").join("default/other");
+async fn an_address_that_is_a_secret_gets_the_key_next_to_it_and_no_other() {
+    let world = SecretHostsWorld::build().await;
+    world.put("base-url", &format!("{}/v1", world.foreign.url()));
+    let other = world.world.path("secrets").join("default/other");
     fs::create_dir_all(&other).unwrap();
     fs::write(other.join("api-key"), "sk-of-another").unwrap();
-    let server = town.world.start().await;
+    let server = world.world.start().await;
     let store = async |name: &str, secret: &str| {
         let reference = |name: &str, key: &str| json!({"valueFrom": {"secretKeyRef": {"name": name, "key": key}}});
         let openai = json!({"baseUrl": reference("shared", "base-url"), "apiKey": reference(secret, "api-key")});
@@ -209,14 +209,14 @@ async fn an_address_that_is_a_secret_gets_the_key_beside_it_and_no_other() {
     }
     assert_eq!(ask(&server, "q1", "beside").await, outcome("completed", ""));
     assert_eq!(ask(&server, "q2", "apart").await, outcome("failed", "secret_not_allowed"));
-    assert_eq!(town.heard(), [(0, 0), (1, 1)]);
+    assert_eq!(world.received(), [(0, 0), (1, 1)]);
     // The address is a secret, too: a refusal does not reveal it.
-    let told = api(&server, "GET", "/v1/queries/q2", None).await.text;
-    assert!(told.contains("the address in secret `shared`"), "{told}");
-    assert!(!told.contains(town.foreign.url().trim_start_matches("http://")), "{told}");
+    let answer = api(&server, "GET", "/v1/queries/q2", None).await.text;
+    assert!(answer.contains("the address in secret `shared`"), "{answer}");
+    assert!(!answer.contains(world.foreign.url().trim_start_matches("http://")), "{answer}");
     // What may not be sent anywhere is refused before a call, whatever the address is.
     let kept = json!({"valueFrom": {"secretKeyRef": {"name": "shared", "key": "base-url"}}});
     let openai = json!({"baseUrl": kept, "apiKey": "client-key", "properties": {"user": secret()}});
-    let body = json!({"name": "told", "provider": "openai", "model": "m", "config": {"openai": openai}});
+    let body = json!({"name": "log", "provider": "openai", "model": "m", "config": {"openai": openai}});
     check_refused(&api(&server, "POST", "/v1/models", Some(&body)).await);
 }

@@ -13,12 +13,12 @@ use crate::support::{
     client::{Address, Client, introduce},
     disk::Disk,
     oracle,
-    play::Play,
     proof::{Proof, scale, seed},
     rng::Rng,
-    scenes::{self, Scene},
-    server::{Death, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, World},
     soon, until,
+    workload::Workload,
 };
 
 /// The number of queries in flight.
@@ -34,15 +34,15 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
     let mut rng = Rng::new(seed);
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::with_large_results(Client::new(address), rng.branch(1));
+    let workload = Workload::with_large_results(Client::new(address), rng.branch(1));
     let mut server = world.start().await;
     introduce(&announce, &server);
-    let clients = play.begin(CLIENTS);
+    let clients = workload.begin(CLIENTS);
 
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     let mut times = Vec::new();
     for _ in 0..signals {
-        play.client().answered(rng.within(1..80)).await;
+        workload.client().answered(rng.within(1..80)).await;
         tokio::time::sleep(Duration::from_micros(rng.within(0..8_000))).await;
         let begun = Instant::now();
         server.terminate();
@@ -51,27 +51,27 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
             tokio::time::sleep(Duration::from_micros(rng.within(0..400_000))).await;
             server.terminate();
         }
-        let death = soon("the end of the server", server.death()).await;
+        let exit = soon("the end of the server", server.exit()).await;
         times.push(begun.elapsed());
-        match death {
-            Death::Exited(0) => {
+        match exit {
+            ProcessExit::Exited(0) => {
                 let left: Vec<_> = world.data().read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
                 if left.iter().any(|name| name.to_string_lossy().ends_with("-wal")) {
                     proof.violation(format!("a graceful shutdown left {left:?}"));
                 }
             }
-            Death::Exited(130) if !in_order => {}
-            death => proof.violation(format!("after a signal, the server ended with {death:?}")),
+            ProcessExit::Exited(130) if !in_order => {}
+            exit => proof.violation(format!("after a signal, the server ended with {exit:?}")),
         }
         if begun.elapsed() > LONGEST_END {
             proof.violation(format!("it took {:?} to end", begun.elapsed()));
         }
-        *ends.entry(format!("{death:?}")).or_default() += 1;
+        *ends.entry(format!("{exit:?}")).or_default() += 1;
         server = world.start().await;
         introduce(&announce, &server);
     }
     let records = clients.end().await;
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);
     proof.violations(violations);
@@ -82,8 +82,8 @@ async fn a_signal_under_load_loses_nothing_that_was_acknowledged() {
     times.sort();
     let milliseconds = |share: usize| times[(times.len() - 1) * share / 100].as_millis();
     let figures = json!({
-        "ends": ends, "in_flight": CLIENTS, "refusals": play.client().refusals(),
-        "answers": *play.client().answers().borrow(),
+        "ends": ends, "in_flight": CLIENTS, "refusals": workload.client().refusals(),
+        "answers": *workload.client().answers().borrow(),
         "milliseconds": {"p50": milliseconds(50), "p99": milliseconds(99), "max": milliseconds(100)},
         "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
         "outcome_unknown": figures.outcome_unknown,
@@ -96,13 +96,13 @@ async fn waiting_and_streaming_clients_are_answered_before_the_end() {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    let created = client.post("", &scenes::query("q", Scene::Endless)).await;
+    let created = client.post("", &scenarios::query("q", Scenario::Endless)).await;
     assert_eq!(created.status, 200, "{}", created.body);
     let mut events = client.events("q", None).await.expect("a stream");
     let mut endless = u64::MAX;
     let first = events.next(&mut endless).await.expect("an event").expect("an event");
     assert_eq!(first.name, "agent_thinking");
-    let body = scenes::query("other", Scene::Endless);
+    let body = scenarios::query("other", Scenario::Endless);
     let stopped = async {
         // When the second query runs, the request that waits for it has come in.
         let is_running = async { while client.get("/other").await.state() != "running" {} };
@@ -113,7 +113,7 @@ async fn waiting_and_streaming_clients_are_answered_before_the_end() {
     let answer = answer.expect("an answer");
     assert_eq!((answer.status, answer.state()), (200, "running"), "{}", answer.body);
     assert_eq!(events.next(&mut endless).await.expect("a clean end"), None);
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
 }
 
 /// A disk that does not answer blocks the last commit, and the process with it, forever. The second signal does not
@@ -125,16 +125,16 @@ async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     disk.stall();
-    let body = scenes::query("q", Scene::Outside);
+    let body = scenarios::query("q", Scenario::Outside);
     let asked = client.ask(&Method::POST, "", Some(&body));
     let stopped = async {
         until("a flush that does not return", || disk.stalled() > 0).await;
         server.terminate();
-        let waited = tokio::time::timeout(Duration::from_millis(700), server.death()).await;
+        let waited = tokio::time::timeout(Duration::from_millis(700), server.exit()).await;
         assert!(waited.is_err(), "a graceful shutdown waits for the disk: {waited:?}");
         let begun = Instant::now();
         server.terminate();
-        assert_eq!(soon("the end", server.death()).await, Death::Exited(130));
+        assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(130));
         begun.elapsed()
     };
     let (asked, elapsed) = tokio::join!(asked, stopped);
@@ -145,5 +145,5 @@ async fn a_second_signal_ends_it_at_once_whatever_the_disk_does() {
     let mut server = world.start().await;
     let created = Client::of(&server.base).post("?wait=20s", &body).await;
     assert!(matches!(created.status, 200 | 409), "{}", created.body);
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 }

@@ -15,8 +15,8 @@ use crate::support::{
     oracle,
     proof::{Proof, scale, seed},
     rng::Rng,
-    scenes::{self, Scene},
-    server::{Death, World},
+    scenarios::{self, Scenario},
+    server::{ProcessExit, World},
     soon,
     sse::SseEvent,
 };
@@ -27,9 +27,9 @@ const READERS: u64 = 8;
 const LONGEST_PIECE: u64 = 700;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
+async fn a_stream_that_is_cut_anywhere_is_resumed_without_loss() {
     let (seed, cuts) = (seed(), scale("BOSUN_SSE_CUTS", 200));
-    let name = "sse::a_stream_that_is_cut_anywhere_can_be_put_together_again";
+    let name = "sse::a_stream_that_is_cut_anywhere_is_resumed_without_loss";
     let mut proof = Proof::begin(name, seed, &[("BOSUN_SSE_CUTS", cuts)]);
     let rng = Rng::new(seed);
     let world = World::new();
@@ -51,12 +51,12 @@ async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
         streams.insert(read.name, read.events);
     }
 
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let mut violations = Vec::new();
     let mut events = 0;
     for journal in oracle::read_journals(&world.data(), &mut violations) {
         let told: Vec<_> =
-            journal.entries.iter().filter_map(|entry| Some((entry.seq, told_as(&entry.event)?))).collect();
+            journal.entries.iter().filter_map(|entry| Some((entry.seq, sse_event_name(&entry.event)?))).collect();
         let read: Vec<_> = streams.get(journal.head.name.as_str()).into_iter().flatten().collect();
         let read: Vec<_> = read
             .iter()
@@ -76,7 +76,7 @@ async fn a_stream_that_is_cut_anywhere_can_be_put_together_again() {
 }
 
 /// The event that an entry of the journal becomes, if any.
-fn told_as(event: &Event) -> Option<&'static str> {
+fn sse_event_name(event: &Event) -> Option<&'static str> {
     match event {
         Event::TurnStarted { turn: 1, .. } | Event::TurnStarted { attempt: 2.., .. } => Some("agent_thinking"),
         Event::TurnEnded { calls: 0, .. } => Some("agent_response"),
@@ -131,7 +131,7 @@ impl Reader {
     }
 
     async fn read(mut self) -> Read {
-        let body = scenes::query(&self.name, Scene::Words);
+        let body = scenarios::query(&self.name, Scenario::Words);
         let mut stream = self.client.create_stream(&body).await.expect("a server");
         while !self.read_piece(&mut stream).await {
             self.cuts += 1;
@@ -198,7 +198,8 @@ impl Reader {
 
     /// The answer is the same in the stream, in its deltas and in the query.
     async fn check_end(&mut self) {
-        let query = self.client.insist(Method::GET, &format!("/{}?view=rfc", self.name), None).await.answer;
+        let query =
+            self.client.retry_until_answered(Method::GET, &format!("/{}?view=rfc", self.name), None).await.answer;
         let response = query.body["response"].as_str().unwrap_or_default().to_owned();
         let told = self.events.iter().find(|event| event.name == "agent_response").map(SseEvent::json);
         let told = told.map(|data| data["response"].as_str().unwrap_or_default().to_owned());

@@ -17,12 +17,12 @@ use crate::{
     support::{
         client::{Address, Client, introduce, result},
         oracle,
-        play::Play,
         rng::Rng,
-        scenes::{self, Scene},
-        server::{Death, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, World},
         soon,
         volume::ReadOnly,
+        workload::Workload,
     },
 };
 
@@ -31,8 +31,8 @@ async fn store() -> World {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    for (name, scene) in [("waiting", Scene::Outside), ("done", Scene::Outside), ("told", Scene::Text)] {
-        let created = client.post("?wait=20s", &scenes::query(name, scene)).await;
+    for (name, scenario) in [("waiting", Scenario::Outside), ("done", Scenario::Outside), ("told", Scenario::Text)] {
+        let created = client.post("?wait=20s", &scenarios::query(name, scenario)).await;
         assert_eq!(created.status, 200, "{}", created.body);
         if name == "done" {
             let (call, _) = &created.waiting_calls()[0];
@@ -40,7 +40,7 @@ async fn store() -> World {
         }
     }
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     world
 }
 
@@ -92,13 +92,13 @@ fn sql(data: &Path, script: &str) {
 }
 
 #[tokio::test]
-async fn a_store_that_is_whole_says_so_with_and_without_a_server() {
+async fn an_intact_store_passes_the_check_with_and_without_a_server() {
     let world = store().await;
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
     let mut server = world.start().await;
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
     // Killed: there is a WAL that has not been checkpointed.
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     assert_ok(&check(&world.data()).await, "3 queries, 16 entries, ok");
     let output = run(bosun().args(["check", "--json", "--data"]).arg(world.data())).await;
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -191,7 +191,7 @@ async fn a_store_that_cannot_be_written_to_is_read_and_not_served() {
     let world = store().await;
     for is_killed in [false, true] {
         if is_killed {
-            assert_eq!(world.start().await.kill().await, Death::Killed);
+            assert_eq!(world.start().await.kill().await, ProcessExit::Killed);
             assert!(world.data().join("bosun.db-wal").exists());
         }
         let _read_only = ReadOnly::make(&world.data());
@@ -214,7 +214,7 @@ async fn serve(world: &World) -> Output {
 }
 
 /// Overwrites a part in the middle of a table's page.
-fn scribble(data: &Path) {
+fn corrupt(data: &Path) {
     let database = data.join("bosun.db");
     let root: u64 = Connection::open(&database)
         .unwrap()
@@ -227,7 +227,7 @@ fn scribble(data: &Path) {
 #[tokio::test]
 async fn a_damaged_store_is_refused_by_the_server_which_says_where_to_look() {
     let world = store().await;
-    scribble(&world.data());
+    corrupt(&world.data());
     let before = fs::read(world.data().join("bosun.db")).unwrap();
     let output = check(&world.data()).await;
     assert_refused(&output, &["error[page_damaged]", "The store is damaged as a whole", "cp -a"]);
@@ -303,19 +303,19 @@ async fn a_copy_replaces_nothing_by_accident() {
 }
 
 /// Backups are made while clients work; each is complete, has all that was acknowledged before it was started, and a
-/// server goes on from it.
+/// server continues from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_made_under_load_is_complete_and_can_be_served() {
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::new(Client::new(address), Rng::new(7));
+    let workload = Workload::new(Client::new(address), Rng::new(7));
     let mut server = world.start().await;
     introduce(&announce, &server);
-    let clients = play.begin(12);
+    let clients = workload.begin(12);
     for number in 0..3 {
-        play.client().answered(60).await;
+        workload.client().answered(60).await;
         let name = format!("before-{number}");
-        let created = play.client().post("", &scenes::query(&name, Scene::Text)).await;
+        let created = workload.client().post("", &scenarios::query(&name, Scenario::Text)).await;
         assert_eq!(created.status, 200, "{}", created.body);
         let restored = World::new();
         let output = backup(&world.data(), &restored.data(), &[]).await;
@@ -324,13 +324,13 @@ async fn a_copy_made_under_load_is_complete_and_can_be_served() {
         let mut second = restored.start().await;
         let found = Client::of(&second.base).get(&format!("/{name}?wait=20s")).await;
         assert_eq!(found.state(), "completed", "{}", found.body);
-        assert_eq!(second.kill().await, Death::Killed);
+        assert_eq!(second.kill().await, ProcessExit::Killed);
         let mut violations = Vec::new();
         oracle::read_journals(&restored.data(), &mut violations);
         assert!(violations.is_empty(), "{violations:?}");
     }
     let records = clients.end().await;
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     let (_, violations) = oracle::judge(&world, &records);
     assert!(violations.is_empty(), "{violations:?}");
 }

@@ -20,7 +20,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Runs the program with these arguments; none of them may need quotes.
     pub(crate) fn run(arguments: &[&str], directory: &Path) -> Self {
-        // `exec`: a shell that stays would die of the Ctrl-C that the program handles.
+        // `exec`: a remaining shell would be killed by the Ctrl-C that the program handles.
         let line = format!("exec '{}' {}", program().display(), arguments.join(" "));
         let mut child = Command::new("script")
             .args(["--quiet", "--return", "--echo", "never", "--command", &line, "/dev/null"])

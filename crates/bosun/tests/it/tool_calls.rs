@@ -37,7 +37,7 @@ metadata: {name: printer}
 spec: {type: external, description: Prints, inputSchema: {type: object}}
 ";
 
-fn workplace() -> Folder {
+fn folder() -> Folder {
     Folder::new("scenes: [{when: hello, turns: [{say: hello}]}]", TOOLS)
 }
 
@@ -57,10 +57,10 @@ fn check(output: &Output, code: i32, result: &str, said: &str) {
 
 /// The same calls, in this process and on the server.
 async fn both_ways(check: impl AsyncFn(&Path, &[&str])) {
-    let workplace = workplace();
-    check(workplace.path(), &[]).await;
-    let server = workplace.serve().await;
-    check(workplace.path(), &["--server", &server.base]).await;
+    let folder = folder();
+    check(folder.path(), &[]).await;
+    let server = folder.serve().await;
+    check(folder.path(), &["--server", &server.base]).await;
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn the_result_goes_to_standard_output() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_with_one_and_says_why() {
+async fn a_failure_exits_with_code_1_and_its_reason() {
     both_ways(async |directory, way| {
         let ask = async |arguments: &[&str]| run(&mut call(directory, &[arguments, way].concat())).await;
         check(&ask(&["sum", r#"{"expression": "6 /"}"#]).await, 1, "", "[tool_failed]");
@@ -108,10 +108,10 @@ async fn builtin_tools_need_no_files() {
 
 #[tokio::test]
 async fn a_call_on_a_server_is_in_its_journal_and_its_audit_log() {
-    let workplace = workplace();
-    let server = workplace.serve().await;
+    let folder = folder();
+    let server = folder.serve().await;
     let arguments = ["sum", r#"{"expression": "6 * 7"}"#, "--server", &server.base];
-    check(&run(&mut call(workplace.path(), &arguments)).await, 0, "42\n", "");
+    check(&run(&mut call(folder.path(), &arguments)).await, 0, "42\n", "");
     let get = async |path: &str| {
         let url = format!("{}/v1/{path}", server.base);
         stdout(&run(Command::new("curl").args(["--silent", "--fail", &url])).await)
@@ -156,7 +156,7 @@ async fn tools_of_files_folders_and_urls_run_in_the_program_itself() {
         check(&ask(&["list-pets", "{}"]).await, 1, "", "[invalid_tool_arguments]");
         check(&ask(&["list-pet", "{}"]).await, 1, "", "did you mean `list-pets`?");
     }
-    assert_eq!(api.arrived().len(), 3, "invalid arguments are not sent");
+    assert_eq!(api.received().len(), 3, "invalid arguments are not sent");
 
     std::fs::write(directory.path().join("bad.json"), "{\"tools\": [{\"name\": 1}]}").unwrap();
     let refused = run(&mut call(directory.path(), &["noop", "--tools", "bad.json"])).await;
@@ -279,4 +279,44 @@ async fn a_call_respects_the_pins_of_the_store_and_is_in_its_audit_log() {
     std::fs::write(&pins, &pinned).unwrap();
     check(&ask().await, 1, "", "is quarantined");
     assert_eq!(std::fs::read_to_string(&pins).unwrap(), pinned);
+}
+
+#[tokio::test]
+async fn cached_results_are_dropped_by_hand() {
+    let api = Service::start(|received| format!("{} pets", received.target)).await;
+    let tool = format!(
+        "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {{name: pets}}
+spec:
+  type: http
+  description: Counts pets
+  cache: {{ttl: 1h, scope: namespace}}
+  inputSchema: {{type: object, properties: {{kind: {{type: string}}}}, required: [kind]}}
+  http: {{url: '{}/pets/{{kind}}'}}
+",
+        api.url
+    );
+    let workplace = Folder::new("scenes: [{when: hello, turns: [{say: hello}]}]", &tool);
+    let server = workplace.serve().await;
+    let ask = async |kind: &str| {
+        let arguments = json!({"kind": kind}).to_string();
+        let output = run(&mut call(workplace.path(), &["pets", &arguments, "--server", &server.base])).await;
+        check(&output, 0, &format!("/pets/{kind} pets\n"), "");
+        api.received().len()
+    };
+    let clear = async |more: &[&str]| {
+        let arguments = [&["tools", "cache", "clear"], more, &["--server", &server.base]].concat();
+        run(bosun().args(arguments)).await
+    };
+    assert_eq!((ask("dog").await, ask("cat").await, ask("dog").await), (1, 2, 2), "the third is cached");
+    check(&clear(&["sum"]).await, 0, "dropped 0 cached results\n", "");
+    assert_eq!(ask("dog").await, 2, "of another tool");
+    check(&clear(&["pets"]).await, 0, "dropped 2 cached results\n", "");
+    assert_eq!(ask("dog").await, 3);
+    check(&clear(&[]).await, 0, "dropped 1 cached result\n", "");
+    assert_eq!(ask("dog").await, 4);
+    let lost = run(bosun().args(["tools", "cache", "clear", "--server", "http://127.0.0.1:1"])).await;
+    assert_eq!(lost.status.code(), Some(1), "{}", stderr(&lost));
 }

@@ -6,11 +6,11 @@
 #[cfg(feature = "otel")]
 pub(crate) mod collected;
 
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use crate::support::{
-    server::{Death, Server, World},
+    server::{ProcessExit, Server, World},
     soon,
 };
 
@@ -46,14 +46,14 @@ spec: {prompt: Be brief., modelRef: {name: remote}, tools: [{type: builtin, name
 "#;
 
 /// A server whose model is reached over HTTP.
-struct Scene {
+struct TracedServer {
     world: World,
     model: StandIn,
 }
 
-impl Scene {
+impl TracedServer {
     async fn open() -> Self {
-        let script = Plays::parse("script.yaml", SCRIPT).unwrap_or_else(|faults| panic!("{faults}"));
+        let script = StandInAnswers::parse("script.yaml", SCRIPT).unwrap_or_else(|faults| panic!("{faults}"));
         let model = StandIn::recording(script).await.expect("a stand-in");
         let world = World::new();
         let manifests = MANIFESTS.replace("URL", &model.url());
@@ -63,7 +63,7 @@ impl Scene {
 
     /// Creates a query, waits until the client's tool is called, and kills the server; another one accepts the result.
     /// The query as it was at the pause, and at its end.
-    async fn play(&self, headers: &[(&str, &str)]) -> (Value, Value) {
+    async fn run_query(&self, headers: &[(&str, &str)]) -> (Value, Value) {
         let server = self.world.start().await;
         let asked = json!({
             "name": "q", "input": QUESTION, "target": {"type": "agent", "name": "pilot"},
@@ -83,7 +83,7 @@ impl Scene {
     /// Stops gracefully: pending spans are flushed.
     async fn stop(&self, mut server: Server) {
         server.terminate();
-        assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+        assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     }
 }
 
@@ -100,12 +100,12 @@ async fn post(server: &Server, path: &str, headers: &[(&str, &str)], body: &Valu
 }
 
 #[tokio::test]
-async fn a_callers_trace_goes_on_after_a_restart_to_the_model_and_to_the_clients_tool() {
-    let scene = Scene::open().await;
-    let (paused, _) = scene.play(&[("traceparent", CALLER), ("tracestate", STATE)]).await;
+async fn a_callers_trace_continues_after_a_restart_to_the_model_and_to_the_clients_tool() {
+    let traced = TracedServer::open().await;
+    let (paused, _) = traced.run_query(&[("traceparent", CALLER), ("tracestate", STATE)]).await;
     let call = &paused["toolCalls"][0];
     assert_eq!((&call["traceparent"], &call["tracestate"]), (&json!(CALLER), &json!(STATE)), "{paused}");
-    let told = scene.model.requests();
+    let told = traced.model.requests();
     assert_eq!(told.len(), 2);
     for request in &told {
         assert_eq!(request.header("traceparent"), Some(CALLER), "passed on as it came");
@@ -115,10 +115,10 @@ async fn a_callers_trace_goes_on_after_a_restart_to_the_model_and_to_the_clients
 
 #[tokio::test]
 async fn a_query_without_a_trace_reports_none() {
-    let scene = Scene::open().await;
-    let (paused, _) = scene.play(&[("traceparent", "nonsense"), ("tracestate", STATE)]).await;
+    let traced = TracedServer::open().await;
+    let (paused, _) = traced.run_query(&[("traceparent", "nonsense"), ("tracestate", STATE)]).await;
     assert!(paused["toolCalls"][0].get("traceparent").is_none(), "{paused}");
-    for request in scene.model.requests() {
+    for request in traced.model.requests() {
         assert_eq!((request.header("traceparent"), request.header("tracestate")), (None, None));
     }
 }
@@ -126,10 +126,10 @@ async fn a_query_without_a_trace_reports_none() {
 /// The variable may be set for everything on a machine; a collector may be unreachable.
 #[tokio::test]
 async fn a_server_that_cannot_send_spans_says_so_once_and_runs() {
-    let mut scene = Scene::open().await;
-    scene.world.set("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
-    scene.play(&[]).await;
-    let log = std::fs::read_to_string(scene.world.log()).expect("a log");
+    let mut traced = TracedServer::open().await;
+    traced.world.set("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    traced.run_query(&[]).await;
+    let log = std::fs::read_to_string(traced.world.log()).expect("a log");
     let about = if cfg!(feature = "otel") { "traces cannot be sent" } else { "built without the feature `otel`" };
     assert_eq!(log.matches(about).count(), 2, "once for each of two processes: {log}");
     assert_eq!(log.lines().count(), 2, "{log}");

@@ -11,8 +11,8 @@ use crate::{
         client::{Client, result},
         proof::{Proof, scale, seed},
         rng::Rng,
-        scenes::{self, Scene},
-        server::{Death, Started, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, Started, World},
         soon,
     },
 };
@@ -26,13 +26,13 @@ async fn world() -> (World, String) {
     let world = World::new();
     let mut server = world.start().await;
     let client = Client::of(&server.base);
-    let waiting = client.post("?wait=20s", &scenes::query("waiting", Scene::Outside)).await;
+    let waiting = client.post("?wait=20s", &scenarios::query("waiting", Scenario::Outside)).await;
     let (call, _) = waiting.waiting_calls()[0].clone();
-    assert_eq!(client.post("?wait=20s", &scenes::query("ended", Scene::Inside)).await.state(), "completed");
-    assert_eq!(client.post("", &scenes::query("running", Scene::Endless)).await.status, 200);
-    assert_eq!(client.post("?wait=20s", &scenes::query("broken", Scene::Text)).await.state(), "completed");
+    assert_eq!(client.post("?wait=20s", &scenarios::query("ended", Scenario::Inside)).await.state(), "completed");
+    assert_eq!(client.post("", &scenarios::query("running", Scenario::Endless)).await.status, 200);
+    assert_eq!(client.post("?wait=20s", &scenarios::query("broken", Scenario::Text)).await.state(), "completed");
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     (world, call)
 }
 
@@ -79,7 +79,7 @@ async fn a_killed_upgrade_is_continued() {
         let step = (done / POINTS.len() as u64) % (newest - 1) + 1;
         if done % 3 < 2 {
             match soon("an upgrade", world.spawn(Some(&format!("{point}:{step}"))).ready()).await {
-                Started::Dead(Death::AtFaultPoint) => at_points += 1,
+                Started::Exited(ProcessExit::AtFaultPoint) => at_points += 1,
                 other => panic!("{point}:{step} was not passed: {other:?}"),
             }
             let expected = if point == "upgrade.commit" { step } else { step + 1 };
@@ -89,7 +89,7 @@ async fn a_killed_upgrade_is_continued() {
         } else {
             let starting = world.spawn(None);
             tokio::time::sleep(std::time::Duration::from_micros(rng.within(0..40_000))).await;
-            assert_eq!(starting.kill().await, Death::Killed);
+            assert_eq!(starting.kill().await, ProcessExit::Killed);
             at_once += 1;
         }
         if let Err(complaint) = go_on(&world, &call).await {
@@ -112,12 +112,12 @@ async fn go_on(world: &World, call: &str) -> Result<(), String> {
     expect("the ended query is not what it was", client.get("/ended").await.state() == "completed")?;
     expect("the running query does not run", client.get("/running").await.state() == "running")?;
     let broken = client.get("/broken").await;
-    expect("the broken query is not told apart", broken.code() == "query_unreadable")?;
+    expect("the broken query is not distinguished", broken.code() == "query_unreadable")?;
     let delivered = client.post("/waiting/tool-result", &result(call, "42")).await;
-    expect("the waiting query does not go on", delivered.state() == "completed")?;
-    let created = client.post("?wait=20s", &scenes::query("new", Scene::Text)).await;
+    expect("the waiting query does not continue", delivered.state() == "completed")?;
+    let created = client.post("?wait=20s", &scenarios::query("new", Scenario::Text)).await;
     expect("a new query does not run", created.state() == "completed")?;
-    assert_eq!(server.kill().await, Death::Killed);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     // Of the broken one, and of nothing else.
     let output = run(bosun().args(["check", "--json", "--data"]).arg(world.data())).await;
     let report: serde_json::Value = serde_json::from_str(&stdout(&output)).map_err(|_| stderr(&output))?;

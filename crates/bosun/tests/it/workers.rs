@@ -8,7 +8,7 @@ use crate::{
     program::{bosun, run, stdout},
     resources::{Answer, api},
     support::{
-        server::{Death, Server, Started, World},
+        server::{ProcessExit, Server, Started, World},
         soon,
     },
 };
@@ -172,7 +172,7 @@ async fn claims_survive_kill_9_at_every_point() {
             let name = "q";
             let server = match soon("a start", world.spawn(Some(point)).ready()).await {
                 Started::Ready(server) => *server,
-                Started::Dead(death) => panic!("{point}: {death:?}"),
+                Started::Exited(exit) => panic!("{point}: {exit:?}"),
             };
             let mut server = server;
             let client = async |server: &Server, method: &str, path: &str, body: Option<&Value>| {
@@ -183,7 +183,7 @@ async fn claims_survive_kill_9_at_every_point() {
             let handed_out = client(&server, "GET", claim_path, None).await.filter(|answer| answer.status == 200);
             let handed_out = handed_out.and_then(|answer| answer.body["items"].get(0).cloned());
             // A point that was not passed, or was passed later: the test kills.
-            let _: Death = server.kill().await;
+            let _: ProcessExit = server.kill().await;
             let server = world.start().await;
             // A retry of the creation, in case it was not acknowledged.
             api(&server, "POST", "/v1/queries?wait=20s", Some(&query(name, input))).await;

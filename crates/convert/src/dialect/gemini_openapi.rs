@@ -141,14 +141,16 @@ impl Reducer<'_> {
                 reduced.insert(name.to_owned(), Value::Object(members));
             }
             "format" if !value.as_str().is_some_and(|format| FORMATS.contains(&format)) => {
-                self.say(name, value, reduced, here);
+                self.state_in_description(name, value, reduced, here);
             }
             "format" => _ = reduced.insert(name.to_owned(), value.clone()),
             // Open or closed: the arguments are validated either way.
             "additionalProperties" if value.is_boolean() => {}
             taken if TAKEN.contains(&taken) => _ = reduced.insert(name.to_owned(), value.clone()),
             silent if SILENT.contains(&silent) => {}
-            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self.say(name, value, reduced, here),
+            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                self.state_in_description(name, value, reduced, here);
+            }
             _ => self.lost.keyword(here, name, "is not supported; the model does not see it"),
         }
     }
@@ -199,7 +201,7 @@ impl Reducer<'_> {
             if let Some(kind) = common_type(&real) {
                 reduced.entry("type").or_insert_with(|| json!(kind));
             }
-            self.say(keyword, &Value::Array(real), reduced, here);
+            self.state_in_description(keyword, &Value::Array(real), reduced, here);
         }
     }
 
@@ -278,17 +280,17 @@ impl Reducer<'_> {
             // Keywords about one type are in the alternatives of that type already.
             if !stays && keyword != "type" && !ABOUT_ONE_TYPE.iter().any(|(words, _)| words.contains(&keyword.as_str()))
             {
-                self.lost.keyword(here, keyword, "is not supported beside a choice; the model does not see it");
+                self.lost.keyword(here, keyword, "is not supported next to a choice; the model does not see it");
             }
             stays
         });
     }
 
     /// Describes a keyword that cannot be expressed.
-    fn say(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
+    fn state_in_description(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
         self.lost.keyword(here, keyword, "is not supported; the description states it instead");
-        let said = format!("{keyword}: {}", clip(&value.to_string(), 400));
-        describe_more(reduced, &said);
+        let statement = format!("{keyword}: {}", clip(&value.to_string(), 400));
+        describe_more(reduced, &statement);
     }
 
     /// The API rejects a schema without a type; it is inferred from the keywords.

@@ -75,8 +75,8 @@ fn blank_comments(text: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// The offset after the string that begins at `start`.
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
+/// The offset after the string that begins at `start`; always at the boundary of a character.
+pub(crate) fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
         match bytes[at] {

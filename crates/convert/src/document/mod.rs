@@ -8,7 +8,8 @@ use bosun_reading::{Locator, SourcePlace};
 use serde_json::Value;
 
 pub use bosun_reading::Path;
-pub(crate) use bosun_reading::path::Trail;
+pub(crate) use bosun_reading::path::LazyPath;
+pub(crate) use json::end_of_string;
 pub use places::Places;
 
 mod json;

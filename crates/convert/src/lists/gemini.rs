@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NOT_SAID, described};
 use crate::{
-    document::Trail,
+    document::LazyPath,
     fields::Fields,
     found::{Found, Report},
 };
@@ -39,30 +39,30 @@ fn declaration_of(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let mut described = described(&fields, &["parametersJsonSchema", "parameters_json_schema", "parameters"], report)?;
     let path = described.origin.parameters.clone();
     if let Some(path) = path.filter(|path| path.as_str().ends_with("parameters")) {
-        described.parameters = json_schema(&described.parameters, &Trail::At(&path), report);
+        described.parameters = json_schema(&described.parameters, &LazyPath::At(&path), report);
     }
     fields.drop_unknown();
     Some(described.external(NOT_SAID))
 }
 
 /// Gemini's own schema language is OpenAPI 3.0's, with upper-case types.
-fn json_schema(schema: &Value, trail: &Trail<'_>, report: &Report) -> Value {
+fn json_schema(schema: &Value, trail: &LazyPath<'_>, report: &Report) -> Value {
     let Value::Object(schema) = schema else { return schema.clone() };
     let mut copy = Map::new();
     for (key, value) in schema {
-        let here = Trail::Key(trail, key);
+        let here = LazyPath::Key(trail, key);
         let value = match (key.as_str(), value) {
             ("type", Value::String(kind)) => kind.to_ascii_lowercase().into(),
             ("items", schema) => json_schema(schema, &here, report),
             ("anyOf", Value::Array(items)) => items
                 .iter()
                 .enumerate()
-                .map(|(index, item)| json_schema(item, &Trail::Index(&here, index), report))
+                .map(|(index, item)| json_schema(item, &LazyPath::Index(&here, index), report))
                 .collect(),
             ("properties", Value::Object(members)) => Value::Object(
                 members
                     .iter()
-                    .map(|(name, member)| (name.clone(), json_schema(member, &Trail::Key(&here, name), report)))
+                    .map(|(name, member)| (name.clone(), json_schema(member, &LazyPath::Key(&here, name), report)))
                     .collect(),
             ),
             (

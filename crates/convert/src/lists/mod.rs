@@ -177,7 +177,7 @@ fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
         }
         (_, Some("internal")) => {
             let message =
-                format!("`{}` is run inside, but nothing says how; it is taken to be external", described.name);
+                format!("`{}` is run inside, but nothing says how; it is assumed to be external", described.name);
             report.warn(&described.origin.path, "binding_unknown", message);
             described.external(NOT_SAID)
         }

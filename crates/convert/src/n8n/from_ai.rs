@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    document::{Path, Trail},
+    document::{LazyPath, Path},
     format::clip,
     found::Report,
     secrets::is_key,
@@ -186,14 +186,14 @@ fn number(text: &str) -> Option<Value> {
 pub(super) fn collect(parameters: &Value, path: &Path, report: &Report) -> Option<Vec<Argument>> {
     let faults = report.fault_count();
     let mut arguments: IndexMap<String, Argument> = IndexMap::new();
-    visit(parameters, &Trail::At(path), &mut |text, trail| match calls(text) {
+    visit(parameters, &LazyPath::At(path), &mut |text, trail| match calls(text) {
         Err(message) => report.fault_on_trail(trail, "from_ai_unreadable", message),
         Ok(calls) => calls.into_iter().for_each(|call| add(&mut arguments, call.argument, trail, report)),
     });
     (report.fault_count() == faults).then(|| arguments.into_values().collect())
 }
 
-fn add(arguments: &mut IndexMap<String, Argument>, mut argument: Argument, trail: &Trail<'_>, report: &Report) {
+fn add(arguments: &mut IndexMap<String, Argument>, mut argument: Argument, trail: &LazyPath<'_>, report: &Report) {
     if let Some(Value::String(text)) = &argument.default
         && is_key(text)
     {
@@ -214,13 +214,15 @@ fn add(arguments: &mut IndexMap<String, Argument>, mut argument: Argument, trail
 }
 
 /// Every text inside of a value, with its path.
-fn visit(value: &Value, trail: &Trail<'_>, each: &mut impl FnMut(&str, &Trail<'_>)) {
+fn visit(value: &Value, trail: &LazyPath<'_>, each: &mut impl FnMut(&str, &LazyPath<'_>)) {
     match value {
         Value::String(text) => each(text, trail),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| visit(item, &Trail::Index(trail, index), each));
+            items.iter().enumerate().for_each(|(index, item)| visit(item, &LazyPath::Index(trail, index), each));
         }
-        Value::Object(members) => members.iter().for_each(|(key, value)| visit(value, &Trail::Key(trail, key), each)),
+        Value::Object(members) => {
+            members.iter().for_each(|(key, value)| visit(value, &LazyPath::Key(trail, key), each));
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -28,7 +28,7 @@ pub(super) enum HttpTarget {
     Query,
     Header,
     Body,
-    /// A body of `application/x-www-form-urlencoded`.
+    /// A body of `application/x-www-form-urlencoded` or `multipart/form-data`.
     Form,
 }
 
@@ -62,6 +62,15 @@ pub(super) fn inside(node: &N8nNode<'_>) -> InsideTool {
         match node.text("contentType").unwrap_or("json") {
             "json" => draft.list_or_json(node, "specifyBody", "bodyParameters", "jsonBody", HttpTarget::Body),
             "form-urlencoded" if node.text("specifyBody").unwrap_or("keypair") == "keypair" => {
+                draft.pairs(node, "bodyParameters", HttpTarget::Form);
+            }
+            "multipart-form-data" => {
+                let fields = node.parameter("bodyParameters").and_then(|list| list.get("parameters"));
+                let is_file = |field: &Value| field.get("parameterType").is_some_and(|kind| kind == "formBinaryData");
+                if fields.and_then(Value::as_array).is_some_and(|fields| fields.iter().any(is_file)) {
+                    draft.obstacle("it sends a file of the workflow".to_owned());
+                }
+                draft.content_type("multipart/form-data");
                 draft.pairs(node, "bodyParameters", HttpTarget::Form);
             }
             "raw" => {

@@ -220,7 +220,9 @@ fn workflow(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
 
 /// Any other node: n8n derives a tool from the `$fromAI` calls in its parameters.
 fn node_as_tool(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
-    let is_automatic = node.text("descriptionType") == Some("auto") || node.text("toolDescription").is_none();
+    let has_default = || node.types.and_then(|types| types.default_of(node, "toolDescription")).is_some();
+    let is_automatic =
+        node.text("descriptionType") == Some("auto") || (node.text("toolDescription").is_none() && !has_default());
     let own = if is_automatic { node.types.and_then(|types| types.describe(node)) } else { None };
     let description = if let Some(own) = own {
         own

@@ -55,7 +55,11 @@ impl NodeTypes {
                 })
             })
         };
-        let operation = given("operation").or_else(|| operations().find(is_shown).as_ref().and_then(default));
+        // A node with one resource has its operations without saying for which.
+        let is_for_all = |property: &&Value| property.pointer("/displayOptions/show/resource").is_none();
+        let of_any_resource = || of_name("operation").filter(is_for_all).find(is_shown);
+        let default_operation = || operations().find(is_shown).or_else(of_any_resource).as_ref().and_then(default);
+        let operation = given("operation").or_else(default_operation);
         let action = operations().next().and_then(|property| {
             let options = property.get("options")?.as_array()?;
             let option =

@@ -9,7 +9,7 @@ use super::{
     from_ai::{Argument, FromAiKind, object_schema},
     http::{HttpTarget, HttpToolDraft},
     kinds,
-    template::TemplatePart,
+    template::{self, TemplatePart},
     tool_name,
 };
 use crate::{
@@ -17,9 +17,18 @@ use crate::{
     found::{Found, InsideTool, Report, RequestTool, ToolOrigin},
 };
 
+/// What the workflow says about a placeholder.
+struct PlaceholderDefinition {
+    argument: Argument,
+    /// A placeholder without a type is a text, and the first version of the node says so in its own words.
+    has_type: bool,
+    path: Path,
+}
+
 /// A value that the model fills in.
 struct PlaceholderParameter {
     argument: Argument,
+    has_type: bool,
     required: bool,
     /// The model fills in all of the query, headers or body as one object.
     is_record: bool,
@@ -72,8 +81,9 @@ fn describe_members(description: &str, parameters: &IndexMap<String, Placeholder
     if parameters.is_empty() {
         return description.to_owned();
     }
-    let member = |PlaceholderParameter { argument, required, .. }: &PlaceholderParameter| {
+    let member = |PlaceholderParameter { argument, required, has_type, .. }: &PlaceholderParameter| {
         let kind = match argument.kind {
+            FromAiKind::String if !has_type => "not specified",
             FromAiKind::String => "string",
             FromAiKind::Number => "number",
             FromAiKind::Boolean => "boolean",
@@ -116,7 +126,7 @@ fn schema(parameters: &IndexMap<String, PlaceholderParameter>) -> Value {
             FromAiKind::Json => Map::from_iter([("type".to_owned(), "object".into())]),
             kind => kind.schema(),
         };
-        if let Some(description) = argument.described() {
+        if let Some(description) = argument.description.as_deref().filter(|text| !text.trim().is_empty()) {
             property.insert("description".to_owned(), description.into());
         }
         properties.insert(argument.key.clone(), property.into());
@@ -128,7 +138,7 @@ fn schema(parameters: &IndexMap<String, PlaceholderParameter>) -> Value {
 }
 
 /// `placeholderDefinitions.values`: the definitions of the placeholders.
-fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, (Argument, Path)> {
+fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, PlaceholderDefinition> {
     let path = node.path_of("placeholderDefinitions").key("values");
     let values = node.parameter("placeholderDefinitions").and_then(|definitions| definitions.get("values"));
     let mut definitions = IndexMap::new();
@@ -152,13 +162,14 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, (Argumen
         let key = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name).to_owned();
         let description = text("description").map(str::to_owned);
         let argument = Argument { key: key.clone(), description, kind, default: None };
-        definitions.entry(key).or_insert((argument, path));
+        let has_type = text("type").is_some_and(|kind| kind != "not specified");
+        definitions.entry(key).or_insert(PlaceholderDefinition { argument, has_type, path });
     }
     definitions
 }
 
 struct PlaceholderReader<'n> {
-    definitions: IndexMap<String, (Argument, Path)>,
+    definitions: IndexMap<String, PlaceholderDefinition>,
     parameters: IndexMap<String, PlaceholderParameter>,
     draft: HttpToolDraft<'n>,
 }
@@ -167,12 +178,13 @@ impl PlaceholderReader<'_> {
     fn argument(&self, key: &str) -> Argument {
         self.definitions.get(key).map_or_else(
             || Argument { key: key.to_owned(), description: None, kind: FromAiKind::String, default: None },
-            |(argument, _)| argument.clone(),
+            |definition| definition.argument.clone(),
         )
     }
 
     fn add(&mut self, argument: Argument, required: bool, is_record: bool) {
-        let new = PlaceholderParameter { argument: argument.clone(), required: false, is_record };
+        let has_type = self.definitions.get(&argument.key).is_none_or(|definition| definition.has_type);
+        let new = PlaceholderParameter { argument: argument.clone(), has_type, required: false, is_record };
         self.parameters.entry(argument.key).or_insert(new).required |= required;
     }
 
@@ -180,7 +192,15 @@ impl PlaceholderReader<'_> {
     /// expressions, too.
     fn slots(&mut self, what: &str, value: &str) -> Vec<TemplatePart> {
         let mut parts = Vec::new();
-        for part in self.draft.parts(what, value) {
+        let read = self.draft.parts(what, value);
+        if read.is_empty() {
+            // Only n8n evaluates an expression; the placeholders around it are still parameters.
+            for text in template::around_expressions(value) {
+                self.placeholders(text, &mut parts);
+            }
+            return Vec::new();
+        }
+        for part in read {
             match part {
                 TemplatePart::Text(text) => self.placeholders(&text, &mut parts),
                 TemplatePart::Slot(argument) => {
@@ -257,7 +277,7 @@ impl PlaceholderReader<'_> {
     fn unused(&self) -> impl Iterator<Item = (&str, &Path)> {
         let is_used = |key: &str| self.parameters.get(key).is_some_and(|parameter| !parameter.is_record);
         let unused = self.definitions.iter().filter(move |(key, _)| !is_used(key));
-        unused.map(|(key, (_, path))| (key.as_str(), path))
+        unused.map(|(key, definition)| (key.as_str(), &definition.path))
     }
 }
 

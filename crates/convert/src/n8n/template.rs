@@ -29,6 +29,18 @@ pub(super) fn parse(value: &str) -> Result<Vec<TemplatePart>, String> {
     Ok(parts)
 }
 
+/// The fixed text of a value, without its expressions.
+pub(super) fn around_expressions(value: &str) -> Vec<&str> {
+    let mut rest = value.strip_prefix('=').unwrap_or(value);
+    let mut texts = Vec::new();
+    while let Some((before, after)) = rest.split_once("{{") {
+        texts.push(before);
+        rest = end_of_expression(after).map_or("", |end| &after[end + 2..]);
+    }
+    texts.push(rest);
+    texts
+}
+
 fn text(text: &str) -> Vec<TemplatePart> {
     if text.is_empty() { Vec::new() } else { vec![TemplatePart::Text(text.to_owned())] }
 }
@@ -103,6 +115,13 @@ mod tests {
         check("=", Ok(""));
         check("={{ 648297 }}", Ok("648297"));
         check("=a/{{ 'b' }}/{{ true }}", Ok("a/b/true"));
+    }
+
+    #[test]
+    fn the_text_around_expressions_is_fixed() {
+        assert_eq!(around_expressions("=a/{{ $json.b }}/{c}{{ '}}' }}d"), ["a/", "/{c}", "d"]);
+        assert_eq!(around_expressions("=a{{ $json.b"), ["a", ""]);
+        assert_eq!(around_expressions("plain"), ["plain"]);
     }
 
     #[test]

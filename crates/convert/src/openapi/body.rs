@@ -1,4 +1,4 @@
-//! The body of a request: JSON, a form, or one text.
+//! The body of a request: JSON, a form, a form in parts, or one text.
 
 use bosun_core::tool::{NamedValue, ValueSource};
 use serde_json::{Map, Value, json};
@@ -9,9 +9,10 @@ use super::{
     reference,
     style::{ParameterStyle, ValueShape},
 };
-use crate::{document::Path, format::clip, found::Report};
+use crate::{Warning, document::Path, format::clip, found::Report};
 
 const FORM: &str = "application/x-www-form-urlencoded";
+const MULTIPART: &str = "multipart/form-data";
 
 /// Reads a `requestBody` as the property `body`.
 pub(super) fn read(
@@ -25,6 +26,7 @@ pub(super) fn read(
     let find = |is_kind: fn(&str) -> bool| content.iter().find(|(media, _)| is_kind(&essence(media)));
     let chosen = find(is_json)
         .or_else(|| find(|media| media == FORM))
+        .or_else(|| find(|media| media == MULTIPART))
         .or_else(|| find(|media| media.starts_with("text/")))
         .or_else(|| content.iter().next());
     let Some((media, value)) = chosen else { return };
@@ -37,6 +39,9 @@ pub(super) fn read(
         },
         None => json!({}),
     };
+    if body.get("required") != Some(&Value::Bool(true)) && written.is_some_and(|schema| has_no_fields(api, schema)) {
+        return;
+    }
     if content.len() > 1 {
         let message = format!("of {} kinds of body, `{}` is used", content.len(), clip(media));
         report.warn(&path.key("content"), "body_chosen", message);
@@ -48,15 +53,27 @@ pub(super) fn read(
         Ok(format!("{{{{.input.{property}}}}}"))
     } else if kind == FORM {
         form(api, written, value.get("encoding"), &property)
-    } else if kind.starts_with("multipart/") {
-        Err("it sends its body in parts (multipart), which an http tool cannot".to_owned())
+    } else if kind == MULTIPART {
+        multipart(api, written, value.get("encoding"), &property).map(|(template, files)| {
+            draft.losses.extend(files.into_iter().map(|file| Warning {
+                path: schema_path.to_string(),
+                code: "text_file",
+                message: format!(
+                    "the file `{}` is sent with the text that the model gives: it cannot be a picture or another \
+                     file that is not text",
+                    clip(file)
+                ),
+            }));
+            template
+        })
     } else {
         Err(format!("it sends its body as {}", clip(media)))
     };
     match template {
         Ok(template) => {
             draft.body = Some(template);
-            let value = ValueSource::Literal(media.clone());
+            // A boundary belongs to one body.
+            let value = ValueSource::Literal(if kind == MULTIPART { kind } else { media.clone() });
             draft.headers.push(NamedValue { name: "Content-Type".to_owned(), value });
         }
         Err(obstacle) => draft.obstacles.push(obstacle),
@@ -85,15 +102,11 @@ fn form(
     for (name, schema) in properties {
         let shape = ValueShape::of(api, schema);
         let own = encoding.and_then(|encoding| encoding.get(name));
-        let style = match own {
-            Some(own) if own.get("style").is_some() || own.get("explode").is_some() => {
-                ParameterStyle::read(own, "form")
-                    .of_pair(shape)
-                    .map_err(|problem| format!("the field `{}` of its form has the {problem}", clip(name)))?
-            }
+        let style = match written_style(own, name, shape)? {
+            Some(style) => style,
             // Without a style, an object is JSON.
-            _ if shape == ValueShape::Object => Some("json"),
-            _ => None,
+            None if shape == ValueShape::Object => Some("json"),
+            None => None,
         };
         styles.push((name, shape, style));
     }
@@ -104,8 +117,8 @@ fn form(
     if complex().all(|(_, _, style)| *style == Some("deepObject")) {
         return Ok(format!("{{{{.input.{property}:deepObject}}}}"));
     }
-    if let Some((name, ..)) = styles.iter().find(|(name, ..)| !is_slot_name(name)) {
-        return Err(format!("the name of the field `{}` cannot be that of a slot", clip(name)));
+    for (name, ..) in &styles {
+        slot_name(name)?;
     }
     let pair = |(name, shape, style): &(&String, ValueShape, Option<&str>)| {
         let style = match (style, shape) {
@@ -116,6 +129,82 @@ fn form(
         format!("{name}={{{{.input.{property}.{name}{style}}}}}")
     };
     Ok(styles.iter().map(pair).collect::<Vec<_>>().join("&"))
+}
+
+/// The template of a form in parts, a pair for each field, and the fields that are files.
+fn multipart<'a>(
+    api: &OpenApiDocument<'a>,
+    schema: Option<&'a Value>,
+    encoding: Option<&Value>,
+    property: &str,
+) -> Result<(String, Vec<&'a str>), String> {
+    let properties = schema.and_then(|schema| object(api, schema)?.get("properties")?.as_object());
+    let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
+        return Err("it sends its body in parts (multipart), and their names are not listed".to_owned());
+    };
+    let mut pairs = Vec::new();
+    let mut files = Vec::new();
+    for (name, schema) in properties {
+        slot_name(name)?;
+        let own = encoding.and_then(|encoding| encoding.get(name));
+        let media = own.and_then(|own| own.get("contentType")).and_then(Value::as_str).map(essence);
+        let schema = object(api, schema).unwrap_or(schema);
+        let item = schema.get("items").and_then(|items| object(api, items));
+        let shape = ValueShape::of(api, schema);
+        let style = if is_file(item.unwrap_or(schema), media.as_deref()) {
+            files.push(name.as_str());
+            Some("file")
+        } else if media.as_deref().is_some_and(is_json) {
+            Some("json")
+        } else if let Some(style) = written_style(own, name, shape)? {
+            style
+        } else {
+            match (shape, item.map(|item| ValueShape::of(api, item))) {
+                (ValueShape::Scalar | ValueShape::Any, _) => None,
+                (ValueShape::List, None | Some(ValueShape::Scalar | ValueShape::Any)) => Some("multi"),
+                (ValueShape::List | ValueShape::Object, _) => Some("json"),
+            }
+        };
+        let style = style.map(|style| format!(":{style}")).unwrap_or_default();
+        pairs.push(format!("{name}={{{{.input.{property}.{name}{style}}}}}"));
+    }
+    Ok((pairs.join("&"), files))
+}
+
+/// Whether a part holds bytes: by its schema, or because its type is neither text nor JSON.
+fn is_file(schema: &Value, media: Option<&str>) -> bool {
+    let text = |key: &str| schema.get(key).and_then(Value::as_str);
+    let own = text("contentMediaType").filter(|_| text("contentEncoding").is_none()).map(essence);
+    text("format") == Some("binary")
+        || media.or(own.as_deref()).is_some_and(|media| !media.starts_with("text/") && !is_json(media))
+}
+
+/// The style that a field of a form is written with, if its encoding names one.
+fn written_style(
+    encoding: Option<&Value>,
+    name: &str,
+    shape: ValueShape,
+) -> Result<Option<Option<&'static str>>, String> {
+    let Some(own) = encoding.filter(|own| own.get("style").is_some() || own.get("explode").is_some()) else {
+        return Ok(None);
+    };
+    let style = ParameterStyle::read(own, "form").of_pair(shape);
+    style.map(Some).map_err(|problem| format!("the field `{}` of its form has the {problem}", clip(name)))
+}
+
+fn slot_name(name: &str) -> Result<(), String> {
+    if is_slot_name(name) {
+        return Ok(());
+    }
+    Err(format!("the name of the field `{}` cannot be that of a slot", clip(name)))
+}
+
+/// Whether a schema is that of an object without members: some descriptions give one to every operation.
+fn has_no_fields(api: &OpenApiDocument<'_>, schema: &Value) -> bool {
+    let Some(schema) = object(api, schema).and_then(Value::as_object) else { return false };
+    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    schema.get("properties").is_some_and(is_empty)
+        && schema.keys().all(|key| matches!(key.as_str(), "type" | "properties" | "title" | "description"))
 }
 
 /// The schema behind its references.

@@ -72,6 +72,9 @@ pub(super) fn read(
         if let Some(properties) = parameters.get_mut("properties").and_then(Value::as_object_mut) {
             properties.retain(|name, _| !draft.unsent.contains(name));
         }
+        if let Some(Value::Array(required)) = parameters.get_mut("required") {
+            required.retain(|name| !draft.unsent.iter().any(|unsent| name == unsent.as_str()));
+        }
         request.takes = Some(Box::new(RequestTool { description: description.clone(), parameters }));
     }
 
@@ -153,7 +156,7 @@ pub(super) struct OperationDraft<'a> {
     pub(super) obstacles: Vec<String>,
     /// Optional properties that the request has no place for.
     unsent: Vec<String>,
-    losses: Vec<Warning>,
+    pub(super) losses: Vec<Warning>,
 }
 
 /// Headers that the server sets itself, or that must not depend on the arguments of a call.
@@ -167,7 +170,7 @@ impl<'a> OperationDraft<'a> {
             definitions: Definitions::new(api),
             properties: Map::new(),
             required: Vec::new(),
-            // What follows a `#` only tells operations apart: it is never sent.
+            // What follows a `#` only distinguishes operations: it is never sent.
             url: place.url.split('#').next().unwrap_or_default().to_owned(),
             query: Vec::new(),
             headers: Vec::new(),
@@ -305,7 +308,7 @@ impl<'a> OperationDraft<'a> {
             let slot = slot.rsplit_once(':').map_or(slot, |(name, _)| name);
             if !self.properties.contains_key(slot) {
                 let message = format!(
-                    "the path has `{{{}}}` and no parameter of that name; it is taken to be a text",
+                    "the path has `{{{}}}` and no parameter of that name; it is assumed to be a text",
                     clip(slot)
                 );
                 report.warn(self.place.path, "parameter_assumed", message);
@@ -326,11 +329,17 @@ impl<'a> OperationDraft<'a> {
                 let is_taken = |header: &NamedValue| {
                     security.headers.iter().any(|own| own.name.eq_ignore_ascii_case(&header.name))
                 };
+                self.unsent.extend(headers.iter().filter(|header| is_taken(header)).map(|header| header.name.clone()));
                 headers.retain(|header| !is_taken(header));
                 headers.splice(0..0, security.headers);
                 for (name, parameter) in security.query {
-                    let name = percent_encode(&name);
+                    let plain = name;
+                    let name = percent_encode(&plain);
+                    let count = self.query.len();
                     self.query.retain(|pair| !pair.starts_with(&format!("{name}=")));
+                    if self.query.len() < count {
+                        self.unsent.push(plain);
+                    }
                     self.query.push(format!("{name}={{{{.{}}}}}", parameter.name));
                     body_parameters.push(parameter);
                 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{OpenApiDocument, OpenApiVersion, reference};
 use crate::{
-    document::{Path, Trail},
+    document::{LazyPath, Path},
     found::Report,
 };
 
@@ -67,7 +67,7 @@ impl<'a> Definitions<'a> {
     /// A copy of a schema whose references point into `$defs`. `None` after a fault.
     pub(super) fn copy(&mut self, schema: &Value, path: &Path, report: &Report) -> Option<Value> {
         let faults = report.fault_count();
-        let copy = self.schema(schema, &Trail::At(path), report);
+        let copy = self.schema(schema, &LazyPath::At(path), report);
         (report.fault_count() == faults).then_some(copy)
     }
 
@@ -77,7 +77,7 @@ impl<'a> Definitions<'a> {
         while let Some(reference) = self.waiting.pop_front() {
             match reference::resolve(self.root, &reference) {
                 Ok(target) => {
-                    let copy = self.schema(target, &Trail::At(path), report);
+                    let copy = self.schema(target, &LazyPath::At(path), report);
                     if let Some((_, definition)) = self.copied.get_mut(&reference) {
                         *definition = copy;
                     }
@@ -120,7 +120,7 @@ impl<'a> Definitions<'a> {
         Some((parameters, self.budget))
     }
 
-    fn schema(&mut self, schema: &Value, trail: &Trail<'_>, report: &Report) -> Value {
+    fn schema(&mut self, schema: &Value, trail: &LazyPath<'_>, report: &Report) -> Value {
         self.budget = self.budget.saturating_sub(1);
         let Value::Object(schema) = schema else { return schema.clone() };
         if self.budget == 0 {
@@ -131,13 +131,13 @@ impl<'a> Definitions<'a> {
         }
         let mut copy = Map::new();
         for (key, value) in schema {
-            let here = Trail::Key(trail, key);
+            let here = LazyPath::Key(trail, key);
             self.budget = self.budget.saturating_sub(key.len() / 64);
             let value = match value {
                 Value::Array(items) if ONE.contains(&key.as_str()) || LISTS.contains(&key.as_str()) => items
                     .iter()
                     .enumerate()
-                    .map(|(index, item)| self.schema(item, &Trail::Index(&here, index), report))
+                    .map(|(index, item)| self.schema(item, &LazyPath::Index(&here, index), report))
                     .collect(),
                 Value::Object(_) if ONE.contains(&key.as_str()) => self.schema(value, &here, report),
                 Value::Object(members) if MAPS.contains(&key.as_str()) => {
@@ -146,7 +146,7 @@ impl<'a> Definitions<'a> {
                     let members: Vec<_> = members.collect();
                     let copies = members
                         .into_iter()
-                        .map(|(name, member)| (name.clone(), self.schema(member, &Trail::Key(&here, name), report)));
+                        .map(|(name, member)| (name.clone(), self.schema(member, &LazyPath::Key(&here, name), report)));
                     Value::Object(copies.collect())
                 }
                 _ if FOREIGN.contains(&key.as_str()) => {
@@ -186,10 +186,16 @@ impl<'a> Definitions<'a> {
         is_read_only
     }
 
-    fn reference(&mut self, reference: &str, schema: &Map<String, Value>, trail: &Trail<'_>, report: &Report) -> Value {
+    fn reference(
+        &mut self,
+        reference: &str,
+        schema: &Map<String, Value>,
+        trail: &LazyPath<'_>,
+        report: &Report,
+    ) -> Value {
         self.budget = self.budget.saturating_sub(reference.len() / 16);
         if let Err((code, message)) = reference::resolve(self.root, reference) {
-            report.fault_on_trail(&Trail::Key(trail, "$ref"), code, message);
+            report.fault_on_trail(&LazyPath::Key(trail, "$ref"), code, message);
             return Value::Null;
         }
         let name = match self.copied.get(reference) {
@@ -209,9 +215,9 @@ impl<'a> Definitions<'a> {
                 copy.insert(key.clone(), value.clone());
             } else {
                 report.warn_on_trail(
-                    &Trail::Key(trail, key),
+                    &LazyPath::Key(trail, key),
                     "ref_sibling_dropped",
-                    format!("OpenAPI 3.0 ignores `{key}` beside `$ref`"),
+                    format!("OpenAPI 3.0 ignores `{key}` next to `$ref`"),
                 );
             }
         }
@@ -247,7 +253,7 @@ fn from_3_0(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Bounds that are booleans beside a limit, as limits of their own.
+/// Bounds that are booleans next to a limit, as limits of their own.
 fn exclusive_bounds(schema: &mut Map<String, Value>) {
     for (exclusive, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match schema.get(exclusive) {

@@ -60,6 +60,16 @@ fn all_of(api: &OpenApiDocument<'_>, schemes: &Map<String, Value>, path: &Path) 
         let Some(scheme) = scheme else { return Err(format!("there is no security scheme `{}`", clip(name))) };
         let (target, holds) = target(scheme, name)?;
         let (SecurityTarget::Header(parameter) | SecurityTarget::Query(parameter)) = &target;
+        // Several flows of one API have schemes of their own, and one token satisfies them all.
+        let is_filled = match &target {
+            SecurityTarget::Header(header) => {
+                security.headers.iter().any(|known| known.name.eq_ignore_ascii_case(header))
+            }
+            SecurityTarget::Query(parameter) => security.query.iter().any(|(known, _)| known == parameter),
+        };
+        if is_filled {
+            continue;
+        }
         let secret = SecretRef {
             name: slug(&format!("{}-{name}", api.title), "api"),
             key: slug(parameter, "key"),

@@ -1,8 +1,8 @@
 //! Swagger 2.0 as OpenAPI 3.0.
 //!
-//! The two differ in how a request is described: bodies and forms are parameters, parameters have their schema beside
-//! their name, and the server has three parts. The schemas are those of 3.0, and references keep their targets, so
-//! only the requests are rewritten. Positions stay those of the description: its paths keep their names.
+//! The two differ in how a request is described: bodies and forms are parameters, parameters have their schema next to
+//! their name, and the server has three parts. The schemas are those of 3.0, and references keep their targets, so only
+//! the requests are rewritten. Positions stay those of the description: its paths keep their names.
 
 use serde_json::{Map, Value, json};
 

@@ -14,7 +14,7 @@ use super::warn_of_losses;
 use crate::{
     ConvertError, Format, Warning,
     dialect::AnyDialect,
-    document::{Path, Trail},
+    document::{LazyPath, Path},
     found::Found,
 };
 
@@ -43,8 +43,8 @@ pub(super) fn tools(
     let mut written: Value =
         serde_json::from_str(&declarations.json).map_err(|error| ConvertError::NotWritten(error.to_string()))?;
     let left_out: HashSet<&str> = declarations.quarantined.iter().map(|tool| tool.tool.as_str()).collect();
-    let told = declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str()));
-    let mut untold = Untold { told: told.collect(), lost: IndexMap::new() };
+    let reported = declarations.losses.iter().map(|loss| (loss.tool.as_str(), loss.path.as_str()));
+    let mut silent = SilentLosses { reported: reported.collect(), lost: IndexMap::new() };
     let declared = || tools.iter().filter(|found| !left_out.contains(found.tool.name.as_str()));
     if target == Format::Mcp {
         keep_entries(&mut written, declared());
@@ -52,14 +52,14 @@ pub(super) fn tools(
     for (found, entry) in declared().zip(entries(&written, dialect)) {
         let tool = &found.tool;
         if let Some(schema) = entry.schema {
-            untold.compare(tool, &tool.parameters, schema, &Trail::At(&Path::root()));
+            silent.compare(tool, &tool.parameters, schema, &LazyPath::At(&Path::root()));
         }
         if let Some(name) = entry.name.filter(|name| *name != tool.name) {
             let message = format!("`{}` is called `{name}`: {target} does not take its name", tool.name);
             warn(&tool.name, "", "renamed", message);
         }
     }
-    for (keyword, LostDeclaration { tool, path, more }) in untold.lost {
+    for (keyword, LostDeclaration { tool, path, more }) in silent.lost {
         let of = if more == 0 { format!("`{tool}`") } else { format!("`{tool}` and {more} more") };
         let message = format!("`{keyword}` in the parameters of {of} is not part of {target}");
         warn(tool, &format!("parameters.{path}"), "keyword_dropped", message);
@@ -103,8 +103,8 @@ fn entries(written: &Value, dialect: AnyDialect) -> impl Iterator<Item = Declare
 }
 
 /// Keywords that a dialect omitted silently.
-struct Untold<'a> {
-    told: HashSet<(&'a str, &'a str)>,
+struct SilentLosses<'a> {
+    reported: HashSet<(&'a str, &'a str)>,
     lost: IndexMap<&'a str, LostDeclaration<'a>>,
 }
 
@@ -130,12 +130,12 @@ struct LostDeclaration<'a> {
     more: usize,
 }
 
-impl<'a> Untold<'a> {
-    fn compare(&mut self, tool: &'a Tool, source: &'a Value, sent: &Value, trail: &Trail<'_>) {
+impl<'a> SilentLosses<'a> {
+    fn compare(&mut self, tool: &'a Tool, source: &'a Value, sent: &Value, trail: &LazyPath<'_>) {
         match (source, sent) {
             (Value::Object(source), Value::Object(sent)) => {
                 for (key, value) in source {
-                    let here = Trail::Key(trail, key);
+                    let here = LazyPath::Key(trail, key);
                     if let Some(definitions) =
                         value.as_object().filter(|_| matches!(key.as_str(), "$defs" | "definitions"))
                     {
@@ -143,7 +143,7 @@ impl<'a> Untold<'a> {
                         let kept = sent.get(key).and_then(Value::as_object);
                         for (name, definition) in definitions {
                             if let Some(sent) = kept.and_then(|kept| kept.get(name)) {
-                                self.compare(tool, definition, sent, &Trail::Key(&here, name));
+                                self.compare(tool, definition, sent, &LazyPath::Key(&here, name));
                             }
                         }
                         continue;
@@ -156,14 +156,14 @@ impl<'a> Untold<'a> {
             }
             (Value::Array(source), Value::Array(sent)) => {
                 for (index, (source, sent)) in source.iter().zip(sent).enumerate() {
-                    self.compare(tool, source, sent, &Trail::Index(trail, index));
+                    self.compare(tool, source, sent, &LazyPath::Index(trail, index));
                 }
             }
             _ => {}
         }
     }
 
-    fn lose(&mut self, tool: &'a Tool, keyword: &'a str, value: &Value, trail: &Trail<'_>) {
+    fn lose(&mut self, tool: &'a Tool, keyword: &'a str, value: &Value, trail: &LazyPath<'_>) {
         /// Expressed in another form, and so not lost.
         const TRANSLATED: [&str; 5] = ["optional", "nullable", "items", "additionalItems", "dependencies"];
         let says_nothing = matches!(keyword, "exclusiveMinimum" | "exclusiveMaximum") && *value == Value::Bool(false);
@@ -175,7 +175,7 @@ impl<'a> Untold<'a> {
             return;
         }
         let path = trail.to_path();
-        if !self.told.contains(&(tool.name.as_str(), path.as_str())) {
+        if !self.reported.contains(&(tool.name.as_str(), path.as_str())) {
             self.lost.insert(keyword, LostDeclaration { tool: &tool.name, path, more: 0 });
         }
     }

@@ -88,11 +88,11 @@ const MOST_PROBLEMS: usize = 100;
 
 /// Collects results so that every problem of a construct is reported, not only its first.
 #[derive(Debug, Default)]
-pub(super) struct FaultGather {
+pub(super) struct FaultCollector {
     problems: Vec<ZodProblem>,
 }
 
-impl FaultGather {
+impl FaultCollector {
     /// Returns the value, or records the problems.
     pub(super) fn take<T>(&mut self, result: ReadSchema<T>) -> Option<T> {
         match result {

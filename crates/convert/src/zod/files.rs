@@ -1,8 +1,8 @@
 //! The files that a source imports, parsed with it.
 //!
 //! Relative imports are followed within the folder of the source and within bounds. Every file is parsed at an offset
-//! of its own, behind the source, so that one index of names serves them all and a position tells its file. A file that
-//! cannot be read or parsed is not there: what is imported from it is a fault where it is used.
+//! of its own, behind the source, so that one index of names serves them all and a position identifies its file. A file
+//! that cannot be read or parsed is not there: what is imported from it is a fault where it is used.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -16,9 +16,9 @@ use oxc_span::GetSpan;
 use serde_json::{Value as Json, json};
 
 use super::{
-    fault::{FaultGather, Problems, ReadSchema, ZodProblem},
+    fault::{FaultCollector, Problems, ReadSchema, ZodProblem},
     library::ZodRemark,
-    module::{Candidate, Meaning, Module, ThroughCalls, root_name},
+    module::{Candidate, Module, NameBinding, ThroughCalls, root_name},
     read::ZodReader,
     value::{ZodRecord, ZodValue},
 };
@@ -226,15 +226,15 @@ impl<'a> Finder<'_, '_, 'a> {
     /// The original name of a callee: `import { tool as t }` makes `t` mean `tool`.
     fn imported_name(&self, callee: &Expression<'a>) -> Option<&'a str> {
         match callee {
-            Expression::Identifier(name) => match self.module.meaning(name.name.as_str(), name.span.start) {
-                Some(Meaning::Import { imported, .. }) => Some(imported),
+            Expression::Identifier(name) => match self.module.binding(name.name.as_str(), name.span.start) {
+                Some(NameBinding::Import { imported, .. }) => Some(imported),
                 None => Some(name.name.as_str()),
                 Some(_) => None,
             },
             Expression::StaticMemberExpression(member) => match &member.object {
                 // `tools.DynamicTool` of a namespace import, but not a method of any other object.
-                Expression::Identifier(object) => match self.module.meaning(object.name.as_str(), object.span.start) {
-                    Some(Meaning::Import { imported: "*" | "default", .. }) => Some(member.property.name.as_str()),
+                Expression::Identifier(object) => match self.module.binding(object.name.as_str(), object.span.start) {
+                    Some(NameBinding::Import { imported: "*" | "default", .. }) => Some(member.property.name.as_str()),
                     _ => None,
                 },
                 _ => None,
@@ -252,10 +252,11 @@ impl<'a> Finder<'_, '_, 'a> {
         }
         // A name that is defined by itself is not Zod's.
         self.made_by_zod.insert(index, false);
-        let by_zod = match self.module.declaration(index).map(|declaration| declaration.meaning) {
-            Some(Meaning::Import { module, .. }) => module == "zod" || module.starts_with("zod/"),
+        let by_zod = match self.module.declaration(index).map(|declaration| declaration.binding) {
+            Some(NameBinding::Import { module, .. }) => module == "zod" || module.starts_with("zod/"),
             Some(
-                Meaning::Value(Expression::CallExpression(call)) | Meaning::Member(Expression::CallExpression(call), _),
+                NameBinding::Value(Expression::CallExpression(call))
+                | NameBinding::Member(Expression::CallExpression(call), _),
             ) => {
                 matches!(&call.callee, Expression::Identifier(name) if name.name == "require")
                     || self.is_zod(&call.callee)
@@ -323,7 +324,7 @@ impl<'a> Finder<'_, '_, 'a> {
         name: Option<ZodValue<'a>>,
     ) -> ReadSchema<FoundSchema> {
         let member = |name: &str| record.get(name).filter(|member| !member.getter);
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let name = gather.take(match &name {
             Some(ZodValue::Text(name)) => Ok(name.as_ref().to_owned()),
             Some(ZodValue::Unreadable(problems)) => Err(problems.clone()),

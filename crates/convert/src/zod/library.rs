@@ -6,7 +6,7 @@
 use serde_json::Value as Json;
 
 use super::{
-    fault::{FaultGather, Problems, ReadSchema, ZodProblem},
+    fault::{FaultCollector, Problems, ReadSchema, ZodProblem},
     value::{SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue},
 };
 
@@ -89,7 +89,7 @@ impl<'a> ZodCall<'_, 'a> {
 
     pub(super) fn schemas(&self, index: usize) -> ReadSchema<Vec<SchemaId>> {
         let ZodValue::List(values) = self.argument(index) else { return Err(self.wrong(index, "an array of schemas")) };
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let schemas = values.iter().filter_map(|value| gather.take(as_schema(value, self.offset))).collect();
         gather.finish(schemas)
     }

@@ -30,7 +30,7 @@ pub(super) fn check(source: &str) -> Result<(), ZodProblem> {
 
 /// How a slash after the last token has to be read.
 #[derive(Clone, Copy, PartialEq)]
-enum Before {
+enum SlashContext {
     /// An operand has ended: a slash divides.
     Operand,
     /// An operand is expected: a slash begins a regular expression.
@@ -42,7 +42,7 @@ enum Before {
 struct Scan<'text> {
     text: &'text str,
     at: usize,
-    before: Before,
+    before: SlashContext,
     last: &'text str,
     open: Vec<Level>,
     /// The sum over `open`.
@@ -66,7 +66,7 @@ struct Level {
 
 impl<'text> Scan<'text> {
     fn new(text: &'text str) -> Self {
-        Self { text, at: 0, before: Before::Operator, last: "", open: vec![Level::default()], total: 0 }
+        Self { text, at: 0, before: SlashContext::Operator, last: "", open: vec![Level::default()], total: 0 }
     }
 
     fn run(mut self) -> Result<(), ZodProblem> {
@@ -100,7 +100,7 @@ impl<'text> Scan<'text> {
                 ';' | ',' => {
                     self.at += 1;
                     self.separate(character == ';');
-                    self.before = Before::Operator;
+                    self.before = SlashContext::Operator;
                 }
                 _ if is_word(character) => self.word()?,
                 _ => self.punctuation(character)?,
@@ -148,7 +148,7 @@ impl<'text> Scan<'text> {
         self.count()?;
         let heads_statement = matches!(self.last, "if" | "while" | "for" | "with");
         self.open.push(Level { in_template, heads_statement, ..Level::default() });
-        self.before = Before::Operator;
+        self.before = SlashContext::Operator;
         Ok(())
     }
 
@@ -166,8 +166,8 @@ impl<'text> Scan<'text> {
     fn leave(&mut self, bracket: char) -> Result<(), ZodProblem> {
         self.at += 1;
         self.before = match bracket {
-            '}' => Before::Either,
-            _ => Before::Operand,
+            '}' => SlashContext::Either,
+            _ => SlashContext::Operand,
         };
         // The parser reports a closing bracket without an opening one.
         if self.open.len() > 1
@@ -178,7 +178,7 @@ impl<'text> Scan<'text> {
                 return self.template();
             }
             if bracket == ')' && level.heads_statement {
-                self.before = Before::Operator;
+                self.before = SlashContext::Operator;
             }
         }
         Ok(())
@@ -201,7 +201,7 @@ impl<'text> Scan<'text> {
             }
         }
         self.at += length;
-        self.before = Before::Operand;
+        self.before = SlashContext::Operand;
         self.count()
     }
 
@@ -221,7 +221,7 @@ impl<'text> Scan<'text> {
                 _ => self.at += character.len_utf8(),
             }
         }
-        self.before = Before::Operand;
+        self.before = SlashContext::Operand;
         self.count()
     }
 
@@ -233,11 +233,11 @@ impl<'text> Scan<'text> {
         // A member name is an operand even when it is spelled like a keyword.
         let member = matches!(self.last, "." | "?.");
         self.before = match word {
-            _ if member => Before::Operand,
+            _ if member => SlashContext::Operand,
             "return" | "typeof" | "case" | "do" | "else" | "in" | "instanceof" | "new" | "void" | "delete"
-            | "throw" | "extends" | "default" => Before::Operator,
-            "await" | "yield" | "of" | "async" | "get" | "set" | "as" | "satisfies" => Before::Either,
-            _ => Before::Operand,
+            | "throw" | "extends" | "default" => SlashContext::Operator,
+            "await" | "yield" | "of" | "async" | "get" | "set" | "as" | "satisfies" => SlashContext::Either,
+            _ => SlashContext::Operand,
         };
         // These always begin a statement, so everything before them is closed. Others may be inside an expression and
         // must not hide its depth, like the `const` of `as const`.
@@ -250,16 +250,16 @@ impl<'text> Scan<'text> {
 
     fn punctuation(&mut self, character: char) -> Result<(), ZodProblem> {
         let rest = self.rest();
-        let after_operand = self.before != Before::Operator;
+        let after_operand = self.before != SlashContext::Operator;
         let (length, before) = match character {
-            '+' | '-' if rest.starts_with("++") || rest.starts_with("--") => (2, Before::Either),
-            '=' if rest.starts_with("=>") => (2, Before::Operator),
-            '?' if rest.starts_with("?.") => (2, Before::Operator),
+            '+' | '-' if rest.starts_with("++") || rest.starts_with("--") => (2, SlashContext::Either),
+            '=' if rest.starts_with("=>") => (2, SlashContext::Operator),
+            '?' if rest.starts_with("?.") => (2, SlashContext::Operator),
             // `a! / b` divides, `!/b/` does not.
-            '!' if after_operand && !rest.starts_with("!=") => (1, Before::Either),
+            '!' if after_operand && !rest.starts_with("!=") => (1, SlashContext::Either),
             // `1. / 2` divides; so may `f<T> / 2`.
-            '.' | '>' => (1, Before::Either),
-            _ => (character.len_utf8(), Before::Operator),
+            '.' | '>' => (1, SlashContext::Either),
+            _ => (character.len_utf8(), SlashContext::Operator),
         };
         self.at += length;
         self.before = before;
@@ -279,9 +279,9 @@ impl<'text> Scan<'text> {
     fn slash(&mut self) -> Result<(), ZodProblem> {
         let regex = self.regex();
         let is_regex = match self.before {
-            Before::Operand => false,
-            Before::Operator => true,
-            Before::Either => {
+            SlashContext::Operand => false,
+            SlashContext::Operator => true,
+            SlashContext::Either => {
                 // Without a second slash on the line it divides, and a text that reads the same either way needs no
                 // decision.
                 let body = regex.strip_suffix('/').filter(|_| regex.len() > 1);
@@ -299,7 +299,7 @@ impl<'text> Scan<'text> {
             }
         };
         self.at += if is_regex { regex.len() } else { 1 };
-        self.before = if is_regex { Before::Operand } else { Before::Operator };
+        self.before = if is_regex { SlashContext::Operand } else { SlashContext::Operator };
         self.count()
     }
 

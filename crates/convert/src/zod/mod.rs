@@ -227,7 +227,8 @@ fn parse<T>(
     work(ZodFile { module, program, files, versions, remarks, locator })
 }
 
-/// An import path that names a version decides for what is imported by it; what `zod` alone means is told by the caller.
+/// An import path that names a version decides for what is imported by it; the caller determines what `zod` alone
+/// means.
 fn choose_versions(module: &Module<'_>, options: ZodOptions<'_>) -> (Vec<ZodVersion>, Vec<ZodRemark>) {
     let imported = |path: &str| module.imports.iter().find(|(module, _)| *module == path).map(|(_, offset)| *offset);
     let by_path: Vec<(ZodVersion, u32)> = [("zod/v3", ZodVersion::V3), ("zod/v4", ZodVersion::V4)]

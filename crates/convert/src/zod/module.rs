@@ -1,6 +1,6 @@
 //! The index of one source file: its names, and the candidates for tools.
 //!
-//! The census is one traversal of the tree. A name is resolved by the position where it is used: the innermost
+//! The collector is one traversal of the tree. A name is resolved by the position where it is used: the innermost
 //! surrounding scope that declares it wins, as in the language. Names that are assigned or mutated after their
 //! declaration are recorded, because their initial value would be a guess. Types are not traversed; they mean nothing
 //! at run time.
@@ -20,9 +20,9 @@ use oxc_ast::{
 use oxc_ast_visit::Visit;
 use oxc_span::GetSpan;
 
-/// The meaning of a name.
+/// What a name is bound to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Meaning<'a> {
+pub(super) enum NameBinding<'a> {
     /// `const name = initial`.
     Value(&'a Expression<'a>),
     /// `const { key: name } = initial`.
@@ -42,7 +42,7 @@ pub(super) enum Meaning<'a> {
 
 #[derive(Debug)]
 pub(super) struct Declaration<'a> {
-    pub(super) meaning: Meaning<'a>,
+    pub(super) binding: NameBinding<'a>,
     pub(super) changed: Option<SourceChange>,
 }
 
@@ -135,14 +135,14 @@ impl<'a> Module<'a> {
     /// The index of a source, which is the first file, and of the files that it imports. No position of one file is
     /// one of another.
     pub(super) fn new(files: &[ParsedFile<'a>]) -> Self {
-        let mut census =
-            Census { module: Module::default(), open: Vec::new(), changes: Vec::new(), loops: HashSet::new() };
+        let mut collector =
+            ModuleCollector { module: Module::default(), open: Vec::new(), changes: Vec::new(), loops: HashSet::new() };
         for file in files {
-            let root = census.module.scopes.len();
-            census.module.roots.push(root);
-            census.visit_program(file.program);
+            let root = collector.module.scopes.len();
+            collector.module.roots.push(root);
+            collector.visit_program(file.program);
         }
-        let Census { mut module, changes, .. } = census;
+        let ModuleCollector { mut module, changes, .. } = collector;
         for (file, root) in files.iter().zip(module.roots.clone()) {
             for (name, target) in &file.names {
                 if let Some(target) = module.roots.get(*target) {
@@ -209,12 +209,12 @@ impl<'a> Module<'a> {
         self.all_of.iter().filter(move |(owner, _)| *owner == root).map(|(_, module)| *module)
     }
 
-    pub(super) fn meaning(&self, name: &str, offset: u32) -> Option<Meaning<'a>> {
-        self.declaration(self.index_of(name, offset)?).map(|declaration| declaration.meaning)
+    pub(super) fn binding(&self, name: &str, offset: u32) -> Option<NameBinding<'a>> {
+        self.declaration(self.index_of(name, offset)?).map(|declaration| declaration.binding)
     }
 }
 
-struct Census<'a> {
+struct ModuleCollector<'a> {
     module: Module<'a>,
     /// The scopes around the visited node.
     open: Vec<usize>,
@@ -223,7 +223,7 @@ struct Census<'a> {
     loops: HashSet<u32>,
 }
 
-impl<'a> Census<'a> {
+impl<'a> ModuleCollector<'a> {
     fn enter(&mut self, span: Span, is_function: bool) {
         let scope = self.module.scopes.len();
         self.module.scopes.push(ModuleScope { span, parent: self.open.last().copied(), is_function });
@@ -233,9 +233,9 @@ impl<'a> Census<'a> {
         }
     }
 
-    fn declare(&mut self, name: &'a str, scope: usize, meaning: Meaning<'a>) {
+    fn declare(&mut self, name: &'a str, scope: usize, binding: NameBinding<'a>) {
         self.module.names.insert((scope, name), self.module.declarations.len());
-        self.module.declarations.push(Declaration { meaning, changed: None });
+        self.module.declarations.push(Declaration { binding, changed: None });
     }
 
     fn block(&self) -> usize {
@@ -247,18 +247,18 @@ impl<'a> Census<'a> {
         self.open.iter().rev().find(is_function).copied().unwrap_or_default()
     }
 
-    fn declare_pattern(&mut self, pattern: &'a BindingPattern<'a>, scope: usize, whole: Meaning<'a>) {
+    fn declare_pattern(&mut self, pattern: &'a BindingPattern<'a>, scope: usize, whole: NameBinding<'a>) {
         match pattern {
             BindingPattern::BindingIdentifier(name) => self.declare(name.name.as_str(), scope, whole),
             BindingPattern::ObjectPattern(object) => {
                 for property in &object.properties {
                     let key = property.key.static_name().filter(|_| !property.computed);
                     let part = match (whole, key) {
-                        (Meaning::Value(initial), Some(std::borrow::Cow::Borrowed(key))) => {
-                            Meaning::Member(initial, key)
+                        (NameBinding::Value(initial), Some(std::borrow::Cow::Borrowed(key))) => {
+                            NameBinding::Member(initial, key)
                         }
-                        (Meaning::Parameter, _) => Meaning::Parameter,
-                        _ => Meaning::Unknown,
+                        (NameBinding::Parameter, _) => NameBinding::Parameter,
+                        _ => NameBinding::Unknown,
                     };
                     self.declare_pattern(&property.value, scope, part);
                 }
@@ -296,7 +296,7 @@ impl<'a> Census<'a> {
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(specifier) => (&specifier.local, "*"),
             };
             let root = self.root();
-            self.declare(local.name.as_str(), root, Meaning::Import { module, imported });
+            self.declare(local.name.as_str(), root, NameBinding::Import { module, imported });
         }
     }
 
@@ -310,8 +310,8 @@ impl<'a> Census<'a> {
         let root = self.root();
         for specifier in specifiers {
             let (local, exported) = (specifier.local.name().as_str(), specifier.exported.name().as_str());
-            let meaning = module.map_or(Export::Name(local), |module| Export::From(module, local));
-            self.module.exports.insert((root, exported), meaning);
+            let export = module.map_or(Export::Name(local), |module| Export::From(module, local));
+            self.module.exports.insert((root, exported), export);
         }
     }
 
@@ -397,7 +397,7 @@ impl<'a> Census<'a> {
     }
 }
 
-impl<'a> Visit<'a> for Census<'a> {
+impl<'a> Visit<'a> for ModuleCollector<'a> {
     fn enter_node(&mut self, kind: AstKind<'a>) {
         match kind {
             AstKind::Program(program) => self.enter(program.span, true),
@@ -407,7 +407,7 @@ impl<'a> Visit<'a> for Census<'a> {
                 if let Some(name) = &function.id {
                     // The name of a function expression is visible only inside of it.
                     let scope = if function.is_declaration() { outer } else { self.block() };
-                    self.declare(name.name.as_str(), scope, Meaning::Function(function));
+                    self.declare(name.name.as_str(), scope, NameBinding::Function(function));
                 }
             }
             AstKind::ArrowFunctionExpression(function) => {
@@ -433,8 +433,8 @@ impl<'a> Visit<'a> for Census<'a> {
                 let in_loop = self.loops.contains(&declaration.span.start);
                 for declarator in &declaration.declarations {
                     let whole = match &declarator.init {
-                        Some(initial) if !in_loop => Meaning::Value(initial),
-                        _ => Meaning::Unknown,
+                        Some(initial) if !in_loop => NameBinding::Value(initial),
+                        _ => NameBinding::Unknown,
                     };
                     self.declare_pattern(&declarator.id, scope, whole);
                     if let (BindingPattern::BindingIdentifier(name), Some(initial)) = (&declarator.id, &declarator.init)
@@ -445,27 +445,27 @@ impl<'a> Visit<'a> for Census<'a> {
             }
             AstKind::FormalParameter(parameter) => {
                 let scope = self.block();
-                self.declare_pattern(&parameter.pattern, scope, Meaning::Parameter);
+                self.declare_pattern(&parameter.pattern, scope, NameBinding::Parameter);
             }
             AstKind::FormalParameterRest(parameter) => {
                 let scope = self.block();
-                self.declare_pattern(&parameter.rest.argument, scope, Meaning::Parameter);
+                self.declare_pattern(&parameter.rest.argument, scope, NameBinding::Parameter);
             }
             AstKind::CatchParameter(parameter) => {
                 let scope = self.block();
-                self.declare_pattern(&parameter.pattern, scope, Meaning::Parameter);
+                self.declare_pattern(&parameter.pattern, scope, NameBinding::Parameter);
             }
             AstKind::Class(class) => {
                 if let Some(name) = &class.id {
                     let scope = self.block();
-                    self.declare(name.name.as_str(), scope, Meaning::Class);
+                    self.declare(name.name.as_str(), scope, NameBinding::Class);
                 }
                 self.module.candidates.push(Candidate::Class(class));
             }
             AstKind::TSEnumDeclaration(declaration) => {
                 let name = &declaration.id;
                 let scope = self.block();
-                self.declare(name.name.as_str(), scope, Meaning::Enum(declaration));
+                self.declare(name.name.as_str(), scope, NameBinding::Enum(declaration));
             }
             AstKind::ImportDeclaration(import) => self.declare_imports(import),
             AstKind::ExportDeclaration(export) => self.export_declaration(&export.declaration),
@@ -492,7 +492,7 @@ impl<'a> Visit<'a> for Census<'a> {
             }
             AstKind::TSImportEqualsDeclaration(import) => {
                 let scope = self.block();
-                self.declare(import.id.name.as_str(), scope, Meaning::Unknown);
+                self.declare(import.id.name.as_str(), scope, NameBinding::Unknown);
             }
             AstKind::AssignmentExpression(assignment) => {
                 if let Some(target) = assignment.left.as_simple_assignment_target() {
@@ -552,10 +552,10 @@ impl<'a> Visit<'a> for Census<'a> {
     fn visit_ts_type_parameter_instantiation(&mut self, _: &TSTypeParameterInstantiation<'a>) {}
 }
 
-fn unknown_or_parameter(whole: Meaning<'_>) -> Meaning<'_> {
+fn unknown_or_parameter(whole: NameBinding<'_>) -> NameBinding<'_> {
     match whole {
-        Meaning::Parameter => Meaning::Parameter,
-        _ => Meaning::Unknown,
+        NameBinding::Parameter => NameBinding::Parameter,
+        _ => NameBinding::Unknown,
     }
 }
 

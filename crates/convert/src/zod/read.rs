@@ -18,10 +18,10 @@ use oxc_span::GetSpan;
 
 use super::{
     ZodVersion,
-    fault::{FaultGather, Problems, ReadSchema, ZodProblem},
+    fault::{FaultCollector, Problems, ReadSchema, ZodProblem},
     globals,
     library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
-    module::{Meaning, Module, SourceChange},
+    module::{Module, NameBinding, SourceChange},
     value::{
         LONGEST_LIST, LONGEST_TEXT, MOST_NODES, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue,
         number_text, weight,
@@ -207,7 +207,7 @@ impl<'m, 'a> ZodReader<'m, 'a> {
 
     fn read_template(&mut self, template: &'a TemplateLiteral<'a>) -> ZodValue<'a> {
         let mut text = String::new();
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let mut expressions = template.expressions.iter();
         for quasi in &template.quasis {
             match quasi.value.cooked {
@@ -264,18 +264,18 @@ impl<'m, 'a> ZodReader<'m, 'a> {
 
     fn read_declaration(&mut self, index: usize, name: &str, used: Span) -> ZodValue<'a> {
         let Some(declaration) = self.module.declaration(index) else { return computed(used, "this name") };
-        let value = match declaration.meaning {
-            Meaning::Value(initial) => self.read(initial),
-            Meaning::Member(initial, key) => {
+        let value = match declaration.binding {
+            NameBinding::Value(initial) => self.read(initial),
+            NameBinding::Member(initial, key) => {
                 let object = self.read(initial);
                 self.read_member(&object, key, initial.span())
             }
-            Meaning::Enum(declaration) => self.read_enum(declaration),
-            Meaning::Function(function) => ZodValue::Function(ZodFunction::Full(function)),
-            Meaning::Class => ZodValue::Instance("class"),
-            Meaning::Import { module, imported } => self.read_import(module, imported, name, used),
-            Meaning::Parameter => computed(used, &format!("the parameter `{name}`")),
-            Meaning::Unknown => computed(used, &format!("`{name}`")),
+            NameBinding::Enum(declaration) => self.read_enum(declaration),
+            NameBinding::Function(function) => ZodValue::Function(ZodFunction::Full(function)),
+            NameBinding::Class => ZodValue::Instance("class"),
+            NameBinding::Import { module, imported } => self.read_import(module, imported, name, used),
+            NameBinding::Parameter => computed(used, &format!("the parameter `{name}`")),
+            NameBinding::Unknown => computed(used, &format!("`{name}`")),
         };
         let change = match declaration.changed {
             Some(SourceChange::Assigned) => "is assigned after its declaration",

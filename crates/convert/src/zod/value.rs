@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use oxc_ast::ast::{ArrowFunctionExpression, Function as FunctionNode};
 use serde_json::{Map, Number, Value as Json};
 
-use super::fault::{FaultGather, Problems, ReadSchema, ZodProblem};
+use super::fault::{FaultCollector, Problems, ReadSchema, ZodProblem};
 
 /// Maximum size of one JSON document, in [`weight`]. Constants that use constants grow exponentially.
 pub(super) const MOST_NODES: usize = 50_000;
@@ -205,7 +205,7 @@ impl<'a> ZodValue<'a> {
             Self::Text(value) => Json::String(value.as_ref().to_owned()),
             Self::Regex(_) => Json::Object(Map::new()),
             Self::List(values) => {
-                let mut gather = FaultGather::default();
+                let mut gather = FaultCollector::default();
                 let items: Vec<Json> = values
                     .iter()
                     .filter_map(|value| gather.take(value.to_json_within(offset, nodes)))
@@ -214,7 +214,7 @@ impl<'a> ZodValue<'a> {
                 Json::Array(gather.finish(items)?)
             }
             Self::Record(record) => {
-                let mut gather = FaultGather::default();
+                let mut gather = FaultCollector::default();
                 let mut object = Map::new();
                 for (key, member) in record.iter() {
                     if member.getter {

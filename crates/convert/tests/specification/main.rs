@@ -2,7 +2,7 @@
 //! n8n's tools, the plain collection, the client tool provider, and tools as configuration. What is printed there must
 //! hold here, to the letter where it is data.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where and stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue should say where and stop")]
 
 mod client_tool_provider;
 mod converter;

@@ -409,7 +409,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let (record, call) = of_call(Action::CallFinished, *call)?;
             Some(with_outcome(record, call, outcome).by(&transcript.by))
         }
-        Event::CallResolved { call, outcome, by } => {
+        Event::CallResolved { call, outcome, by, .. } => {
             let (record, call) = of_call(Action::CallDelivered, *call)?;
             Some(with_outcome(record, call, outcome).by(by))
         }
@@ -447,6 +447,8 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         }
         // Its start and its end have records.
         Event::CallPending { .. } | Event::CallDue { .. } | Event::CallExtended { .. } => None,
+        // The child has records of its own.
+        Event::CallDelegated { .. } | Event::ChildEnded { .. } | Event::Settled => None,
         // The program's log reports it: it is no action on the query.
         Event::ClockStepped { .. } | Event::Interrupted => None,
         Event::Recovered { .. } => Some(of_query(Action::QueryRecovered)),

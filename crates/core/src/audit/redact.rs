@@ -121,7 +121,7 @@ const KEY_PREFIXES: &[&str] = &[
 ];
 /// Minimum length of a key with a known prefix; a shorter one is an ordinary word.
 const SHORTEST_KEY: usize = 12;
-/// Minimum length of a run of letters and digits that is taken for random: longer than any word.
+/// Minimum length of a run of letters and digits that is considered random: longer than any word.
 const SHORTEST_RANDOM: usize = 32;
 
 /// `value` with secrets redacted; only its size if it has more than `most` bytes. Usually there is nothing to redact,

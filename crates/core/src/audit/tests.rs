@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     Namespace, QueryLimits, Spec,
-    machine::{self, AskedByModel, CallWay, Delivery, ModelTurnReply},
+    machine::{self, AskedByModel, CallDisposition, Delivery, ModelTurnReply},
     query::View,
 };
 
@@ -160,7 +160,7 @@ fn by() -> Actor {
     Actor::of_key("ci").unwrap().acting_for("alice").unwrap()
 }
 
-fn query(ways: Vec<CallWay>) -> (Head, Transcript, Vec<Entry>) {
+fn query(ways: Vec<CallDisposition>) -> (Head, Transcript, Vec<Entry>) {
     let spec = Spec {
         target: "helper".into(),
         target_kind: Default::default(),
@@ -184,6 +184,8 @@ fn query(ways: Vec<CallWay>) -> (Head, Transcript, Vec<Entry>) {
         request: None,
         on_expired: Default::default(),
         trace: None,
+        lineage: None,
+        team: None,
     };
     let created = Entry { seq: 1, at: Timestamp(1_000), event: Event::Created { spec: Arc::new(spec), by: by() } };
     let uid = QueryUid::new(1, [1; 10]);
@@ -202,6 +204,7 @@ fn query(ways: Vec<CallWay>) -> (Head, Transcript, Vec<Entry>) {
             written: None,
             dropped: Vec::new(),
             deprecated: None,
+            on_expired: None,
             way,
         })
         .collect();
@@ -226,11 +229,11 @@ fn actions(records: &[AuditRecord]) -> Vec<Value> {
 
 #[test]
 fn the_lifetime_of_a_query_becomes_its_records() {
-    let outside = CallWay::Outside { timeout: std::time::Duration::from_secs(60) };
+    let outside = CallDisposition::Outside { timeout: std::time::Duration::from_secs(60) };
     let (mut head, mut transcript, mut entries) = query(vec![outside]);
     let call = head.calls[0].id;
     let outcome = Outcome::success("secret result");
-    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome, took: None };
     let delivered = machine::deliver(&head, Timestamp(3_200), vec![delivery], false, &by());
     push(&mut head, &mut transcript, &mut entries, 3_200, delivered.events);
     let started = machine::advance(&head);
@@ -260,7 +263,7 @@ fn the_lifetime_of_a_query_becomes_its_records() {
 
 #[test]
 fn arguments_are_recorded_as_configured() {
-    let (head, transcript, entries) = query(vec![CallWay::Inside { repeatable: true }]);
+    let (head, transcript, entries) = query(vec![CallDisposition::Inside { repeatable: true }]);
     for (wanted, expect) in [
         (ArgumentsInAudit::Hash, None),
         (ArgumentsInAudit::Redacted, Some(json!({"query": "x", "password": REDACTED}))),
@@ -274,8 +277,8 @@ fn arguments_are_recorded_as_configured() {
 
 #[test]
 fn inside_and_refused_calls_have_records() {
-    let refused = CallWay::Refused { code: "unknown_tool".into(), message: "secret".into(), details: None };
-    let (mut head, mut transcript, mut entries) = query(vec![CallWay::Inside { repeatable: true }, refused]);
+    let refused = CallDisposition::Refused { code: "unknown_tool".into(), message: "secret".into(), details: None };
+    let (mut head, mut transcript, mut entries) = query(vec![CallDisposition::Inside { repeatable: true }, refused]);
     let call = head.calls[0].id;
     let started = machine::start_call(&head, call);
     push(&mut head, &mut transcript, &mut entries, 1_300, started);
@@ -314,7 +317,7 @@ fn a_change_records_the_fields_and_the_caller_and_no_values() {
 
 #[test]
 fn a_rejected_result_is_recorded_by_its_hash() {
-    let outside = CallWay::Outside { timeout: std::time::Duration::from_secs(60) };
+    let outside = CallDisposition::Outside { timeout: std::time::Duration::from_secs(60) };
     let (head, ..) = query(vec![outside]);
     let (call, outcome) = (head.calls[0].id, Outcome::success("late secret"));
     let of = |target: DeliveryTarget, verdict| {

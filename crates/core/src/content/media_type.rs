@@ -13,7 +13,7 @@ pub struct MediaType(String);
 /// The text is not a media type that a delivered result may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a result is `application/json` or `text/…`")]
-pub struct NotTaken;
+pub struct UnsupportedMediaType;
 
 const JSON: &str = "application/json";
 const BLOCKS: &str = "application/vnd.bosun.blocks+json";
@@ -51,21 +51,21 @@ impl MediaType {
 }
 
 impl FromStr for MediaType {
-    type Err = NotTaken;
-    fn from_str(text: &str) -> Result<Self, NotTaken> {
+    type Err = UnsupportedMediaType;
+    fn from_str(text: &str) -> Result<Self, UnsupportedMediaType> {
         // A token of RFC 9110, section 5.6.2.
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         let text = text.to_ascii_lowercase();
         let is_text = text
             .strip_prefix("text/")
             .is_some_and(|subtype| (1..=64).contains(&subtype.len()) && subtype.bytes().all(is_token));
-        if is_text || text == JSON { Ok(Self(text)) } else { Err(NotTaken) }
+        if is_text || text == JSON { Ok(Self(text)) } else { Err(UnsupportedMediaType) }
     }
 }
 
 impl TryFrom<String> for MediaType {
-    type Error = NotTaken;
-    fn try_from(text: String) -> Result<Self, NotTaken> {
+    type Error = UnsupportedMediaType;
+    fn try_from(text: String) -> Result<Self, UnsupportedMediaType> {
         if text == BLOCKS { Ok(Self::blocks()) } else { text.parse() }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
             "image/png",
             &long,
         ] {
-            assert_eq!(text.parse::<MediaType>(), Err(NotTaken), "{text}");
+            assert_eq!(text.parse::<MediaType>(), Err(UnsupportedMediaType), "{text}");
         }
     }
 

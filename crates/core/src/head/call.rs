@@ -12,6 +12,7 @@ use crate::{
     CallId, ContentHash, Timestamp,
     event::{AskedCall, CallRoute},
     json,
+    query::ExpiryPolicy,
 };
 
 /// The part of a call that decides what happens next.
@@ -29,6 +30,9 @@ pub struct CallHead {
     /// Present if workers may claim the call. It counts while the call waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<CallClaim>,
+    /// The policy of its tool; the query's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expired: Option<ExpiryPolicy>,
 }
 
 /// A decision about a call. An approval is one of [`CallHead::arguments`].
@@ -141,6 +145,7 @@ impl CallHead {
             state,
             decided: None,
             claim: CallClaim::new(&asked.route),
+            on_expired: asked.on_expired,
         }
     }
 

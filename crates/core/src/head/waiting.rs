@@ -1,7 +1,8 @@
 //! Waiting: what a query needs from outside the server, and until when.
 //!
 //! There is one mechanism for all of it. An open call waits for its client, for a person or for its runner, and a held
-//! query waits for its client without a call. Each wait has a deadline, so no query waits for ever, and
+//! query waits for its client without a call. Each wait has a deadline, so no query waits forever; only that for a child
+//! query has none, since everything that the child waits for has one. And
 //! [`Head::waits`](super::Head::waits) lists all of them: status, deadline and the next step are derived from that list.
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub enum WaitingOn {
     Parameters,
     /// The runner of a call that continues elsewhere: it is polled at `poll_at`. `attempt` is that of its start.
     Runner { poll_at: Timestamp, attempt: u32 },
+    /// The end of the query that answers the call. It has no deadline of its own: each of the child's own waits has one.
+    Child,
 }
 
 impl WaitingOn {
@@ -47,12 +50,16 @@ impl WaitingOn {
 }
 
 impl Waiting {
+    /// The wait for the end of a child query.
+    pub(crate) const CHILD: Self = Self { on: WaitingOn::Child, deadline: Timestamp(i64::MAX) };
+
     /// When the sweep has to act on it: to poll a runner, or to end the wait.
     #[must_use]
-    pub fn due_at(self) -> Timestamp {
+    pub fn due_at(self) -> Option<Timestamp> {
         match self.on {
-            WaitingOn::Runner { poll_at, .. } => poll_at.min(self.deadline),
-            WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters => self.deadline,
+            WaitingOn::Runner { poll_at, .. } => Some(poll_at.min(self.deadline)),
+            WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters => Some(self.deadline),
+            WaitingOn::Child => None,
         }
     }
 

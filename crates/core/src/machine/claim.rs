@@ -13,9 +13,9 @@ use crate::{
     head::{CallHead, CallState},
 };
 
-/// What a lease is worth.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimStanding {
+pub enum LeaseState {
     /// The call waits, and the lease is the current one.
     Held,
     /// The call waits, and the lease has lapsed or belongs to another worker.
@@ -42,38 +42,38 @@ pub fn claim(head: &Head, now: Timestamp, call: CallId, lease: &Arc<str>, until:
 /// Extends a lease that has not lapsed.
 ///
 /// # Errors
-/// With what the lease is worth, if it is not held.
+/// With the state of the lease, if it is not held.
 pub fn extend_claim(
     head: &Head,
     now: Timestamp,
     call: CallId,
     lease: &str,
     until: Timestamp,
-) -> Result<Vec<Event>, ClaimStanding> {
-    let Some(found) = head.call(call) else { return Err(ClaimStanding::Unknown) };
-    match (standing(found, lease), found.state) {
-        (ClaimStanding::Held, CallState::Waiting(waiting)) if !is_lapsed(found, now) && !waiting.is_over(now) => {
+) -> Result<Vec<Event>, LeaseState> {
+    let Some(found) = head.call(call) else { return Err(LeaseState::Unknown) };
+    match (lease_state(found, lease), found.state) {
+        (LeaseState::Held, CallState::Waiting(waiting)) if !is_lapsed(found, now) && !waiting.is_over(now) => {
             Ok(vec![Event::CallExtended { call, until: until.min(waiting.deadline) }])
         }
-        (ClaimStanding::Held, _) => Err(ClaimStanding::Lost),
-        (standing, _) => Err(standing),
+        (LeaseState::Held, _) => Err(LeaseState::Lost),
+        (state, _) => Err(state),
     }
 }
 
-/// What the lease of a call is worth. One that has lapsed without being noticed is still held: no other worker has the
+/// The state of a call's lease. One that has lapsed without being noticed is still held: no other worker has the
 /// call, so its result is the result.
-pub(super) fn standing(call: &CallHead, lease: &str) -> ClaimStanding {
+pub(super) fn lease_state(call: &CallHead, lease: &str) -> LeaseState {
     match (&call.claim, call.state) {
-        (None, _) => ClaimStanding::Unknown,
+        (None, _) => LeaseState::Unknown,
         (Some(claim), CallState::Waiting(_)) => match &claim.lease {
-            Some(current) if *current.token == *lease => ClaimStanding::Held,
-            _ => ClaimStanding::Lost,
+            Some(current) if *current.token == *lease => LeaseState::Held,
+            _ => LeaseState::Lost,
         },
-        (Some(_), _) => ClaimStanding::Over,
+        (Some(_), _) => LeaseState::Over,
     }
 }
 
-/// What follows from leases that have lapsed.
+/// The events that follow from leases that have lapsed.
 pub(super) fn lapsed(head: &Head, now: Timestamp) -> impl Iterator<Item = Event> {
     let lapsed = head.outside_calls().filter(move |(call, deadline)| *deadline > now && is_lapsed(call, now));
     lapsed.map(|(call, _)| {

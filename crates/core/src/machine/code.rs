@@ -65,6 +65,12 @@ codes! {
         ACTION_FAILED = "action_failed";
         /// The records of the tool have not been synced yet.
         SYNC_NOT_READY = "sync_not_ready";
+        /// The agent or the team of the tool could not be asked.
+        CHILD_REFUSED = "child_refused";
+        /// The query of the agent or the team failed or was cancelled.
+        CHILD_FAILED = "child_failed";
+        /// Agents have called agents too many levels deep.
+        DEPTH_LIMIT = "depth_limit";
     }
 }
 
@@ -94,5 +100,9 @@ codes! {
         SECRET_NOT_ALLOWED = "secret_not_allowed";
         /// The model is at an address that its manifest may not reach.
         ADDRESS_NOT_ALLOWED = "address_not_allowed";
+        /// The selector of a team did not name one of its members.
+        NO_SUCH_MEMBER = "no_such_member";
+        /// A member of a team failed.
+        MEMBER_FAILED = "member_failed";
     }
 }

@@ -3,10 +3,10 @@
 //! The deadline is compared here, so a result that comes after it is late even if no sweep has run. An invalid result
 //! never gets this far: it is rejected before, and its call stays waiting.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    claim::{self, ClaimStanding},
+    claim::{self, LeaseState},
     expire::call_expired,
     hold::{hold_expired, is_hold_expired},
     loops::notice_loop,
@@ -32,6 +32,8 @@ pub enum DeliveryTarget {
 pub struct Delivery {
     pub target: DeliveryTarget,
     pub outcome: Outcome,
+    /// How long the tool ran, if the client has measured it.
+    pub took: Option<Duration>,
 }
 
 /// The verdict on one result.
@@ -64,9 +66,9 @@ pub struct DeliveryOutcome {
     pub refused: Vec<(Delivery, DeliveryVerdict)>,
 }
 
-/// The state that a result for a call would find, whatever its content.
+/// The state of a call that decides about a result for it, whatever its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallStanding {
+pub enum DeliveryState {
     /// The first result is accepted.
     Open,
     /// A result was accepted before: another one is either a replay or a conflict.
@@ -78,18 +80,18 @@ pub enum CallStanding {
 
 /// Checks a call before a large result is uploaded; [`deliver`] decides once it has arrived.
 #[must_use]
-pub fn standing(head: &Head, now: Timestamp, call: CallId) -> CallStanding {
+pub fn delivery_state(head: &Head, now: Timestamp, call: CallId) -> DeliveryState {
     match head.call(call).map(|call| call.state) {
         // The first result to arrive ends the query, and with it every open call, inside or outside.
-        Some(state) if state.is_open() && is_hold_expired(head, now) => CallStanding::Cancelled,
-        Some(CallState::Waiting(waiting)) if !waiting.on.is_delivered() => CallStanding::Unknown,
-        Some(CallState::Waiting(waiting)) if !waiting.is_over(now) => CallStanding::Open,
-        Some(CallState::Waiting(_) | CallState::Expired) => CallStanding::Expired,
-        Some(CallState::Resolved { .. }) => CallStanding::Resolved,
-        Some(CallState::Cancelled) => CallStanding::Cancelled,
+        Some(state) if state.is_open() && is_hold_expired(head, now) => DeliveryState::Cancelled,
+        Some(CallState::Waiting(waiting)) if !waiting.on.is_delivered() => DeliveryState::Unknown,
+        Some(CallState::Waiting(waiting)) if !waiting.is_over(now) => DeliveryState::Open,
+        Some(CallState::Waiting(_) | CallState::Expired) => DeliveryState::Expired,
+        Some(CallState::Resolved { .. }) => DeliveryState::Resolved,
+        Some(CallState::Cancelled) => DeliveryState::Cancelled,
         // Inside calls are not visible to clients.
         Some(CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. }) | None => {
-            CallStanding::Unknown
+            DeliveryState::Unknown
         }
     }
 }
@@ -112,13 +114,14 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
     if is_hold_expired(head, now) && !deliveries.is_empty() {
         push(&mut ahead, hold_expired());
     }
-    for Delivery { target, outcome } in deliveries {
+    for Delivery { target, outcome, took } in deliveries {
         let verdict = decide(&ahead, now, &target, &outcome);
         delivered.verdicts.push(verdict);
         match verdict {
             DeliveryVerdict::Accepted(call) => {
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
-                push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone() });
+                let took_ms = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+                push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone(), took_ms });
                 if let Some(event) = noticed {
                     push(&mut ahead, event);
                 }
@@ -135,7 +138,7 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
                         push(&mut ahead, event);
                     }
                 }
-                delivered.refused.push((Delivery { target, outcome }, verdict));
+                delivered.refused.push((Delivery { target, outcome, took }, verdict));
             }
         }
     }
@@ -157,15 +160,13 @@ fn decide(head: &Head, now: Timestamp, target: &DeliveryTarget, outcome: &Outcom
         }
         DeliveryTarget::Tool(name) => decide_tool(head, now, name, outcome),
         DeliveryTarget::Claimed(id, lease) => head.call(*id).map_or(DeliveryVerdict::Unknown, |call| {
-            match claim::standing(call, lease) {
-                ClaimStanding::Held => decide_call(call, now, outcome),
-                ClaimStanding::Lost => DeliveryVerdict::LeaseLost(*id),
-                ClaimStanding::Unknown => DeliveryVerdict::Unknown,
+            match claim::lease_state(call, lease) {
+                LeaseState::Held => decide_call(call, now, outcome),
+                LeaseState::Lost => DeliveryVerdict::LeaseLost(*id),
+                LeaseState::Unknown => DeliveryVerdict::Unknown,
                 // The lease lapsed and the call was given up: this result comes too late.
-                ClaimStanding::Over if matches!(call.state, CallState::Finished { .. }) => {
-                    DeliveryVerdict::LeaseLost(*id)
-                }
-                ClaimStanding::Over => decide_call(call, now, outcome),
+                LeaseState::Over if matches!(call.state, CallState::Finished { .. }) => DeliveryVerdict::LeaseLost(*id),
+                LeaseState::Over => decide_call(call, now, outcome),
             }
         }),
     }

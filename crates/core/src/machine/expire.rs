@@ -35,9 +35,13 @@ pub fn expire(head: &Head, now: Timestamp) -> Vec<Event> {
 
 /// The end of a query that does not continue without the result of `call`.
 pub(super) fn call_expired(head: &Head, call: &CallHead) -> Option<Event> {
-    (head.on_expired == ExpiryPolicy::Fail).then(|| Event::Failed {
+    let (policy, owner) = match call.on_expired {
+        Some(policy) => (policy, "tool"),
+        None => (head.on_expired, "query"),
+    };
+    (policy == ExpiryPolicy::Fail).then(|| Event::Failed {
         code: failure_code::CALL_EXPIRED.into(),
-        message: format!("no result for `{}` was delivered in time, and the query has `onExpired: fail`", call.tool),
+        message: format!("no result for `{}` was delivered in time, and the {owner} has `onExpired: fail`", call.tool),
     })
 }
 
@@ -46,6 +50,6 @@ fn expire_wait(wait: &QueryWait<'_>, now: Timestamp) -> Option<Event> {
     match wait.waiting.on {
         _ if wait.waiting.is_over(now) => Some(Event::CallExpired { call }),
         WaitingOn::Runner { poll_at, .. } => (poll_at <= now).then_some(Event::CallDue { call }),
-        WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters => None,
+        WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters | WaitingOn::Child => None,
     }
 }

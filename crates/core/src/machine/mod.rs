@@ -6,6 +6,7 @@
 //! here, and no state other than the head. Each transition has a file of its own.
 
 mod change;
+mod child;
 mod claim;
 mod code;
 mod decide;
@@ -24,10 +25,11 @@ mod tests;
 mod turn;
 
 pub use change::{change, clock_stepped};
-pub use claim::{ClaimStanding, claim, extend_claim};
+pub use child::{ChildReport, child_ended, delegate, settle};
+pub use claim::{LeaseState, claim, extend_claim};
 pub use code::{failure_code, outcome_code};
 pub use decide::{CallDecision, Decision, DecisionVerdict, decide, decide_each, rejected};
-pub use deliver::{CallStanding, Delivery, DeliveryOutcome, DeliveryTarget, DeliveryVerdict, deliver, standing};
+pub use deliver::{Delivery, DeliveryOutcome, DeliveryState, DeliveryTarget, DeliveryVerdict, deliver, delivery_state};
 pub use end::{cancel, fail};
 pub use expire::expire;
 pub use hold::resume;
@@ -37,7 +39,7 @@ pub use recover::{
     CRASHES_ALONE, CRASHES_TOGETHER, Takeover, interrupt, is_hit, isolated_crashes, needs_isolation, recover,
 };
 pub use run::{finish_call, leave_pending, start_call};
-pub use turn::{AskedByModel, CallWay, ModelTurnReply, OutputCheck, end_turn};
+pub use turn::{AskedByModel, CallDisposition, ModelTurnReply, OutputCheck, end_turn};
 
 /// How many times in a row a model whose answer does not match the schema is told why and asked again.
 pub const MAX_REJECTIONS: u32 = 2;

@@ -14,6 +14,8 @@ pub enum Next {
     Calls(Vec<CallId>),
     /// Inside calls are running; the end of one of them decides what follows.
     Busy,
+    /// The query has ended: cancel its open children, and report to its parent.
+    Settle,
     /// Nothing, until one of the [waits](Head::waits) ends.
     Wait,
     /// Nothing, ever again.
@@ -24,6 +26,7 @@ pub enum Next {
 #[must_use]
 pub fn next(head: &Head) -> Next {
     match head.phase {
+        Phase::Completed | Phase::Failed | Phase::Cancelled if head.unsettled.is_some() => return Next::Settle,
         Phase::Completed | Phase::Failed | Phase::Cancelled => return Next::End,
         Phase::Queued | Phase::Thinking => return next_turn(head),
         Phase::Acting => {}
@@ -42,7 +45,10 @@ pub fn next(head: &Head) -> Next {
 }
 
 fn next_turn(head: &Head) -> Next {
-    let tools = !head.tools_spent && head.calls.len() <= head.limits.max_tool_calls as usize;
+    // The calls that are too many were refused and count as well.
+    let tools = !head.tools_spent
+        && head.counted_calls() <= head.limits.max_tool_calls
+        && head.tree.is_none_or(|tree| head.counted_calls().saturating_add(tree.others.calls) <= tree.max_tool_calls);
     if head.phase == Phase::Thinking {
         // The attempt was lost: with its process, perhaps before the model was asked, or because the store failed to
         // append the answer.
@@ -68,6 +74,6 @@ pub fn advance(head: &Head) -> Vec<Event> {
             });
             started.collect()
         }
-        Next::Busy | Next::Wait | Next::End => Vec::new(),
+        Next::Busy | Next::Settle | Next::Wait | Next::End => Vec::new(),
     }
 }

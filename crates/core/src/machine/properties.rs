@@ -1,9 +1,8 @@
 //! Invariants of the machine under any sequence of events.
 //!
 //! A random script of replies, starts, finishes, results and decisions (early, late, duplicated, out of order), polls,
-//! deadlines, cancels, holds, steps of the wall clock and crashes is played against the machine, with calls that wait
-//! for each kind of thing. A crash discards everything that is not in
-//! the journal; the head is folded from it again.
+//! deadlines, cancels, holds, steps of the wall clock and crashes is run against the machine, with calls that wait in
+//! each of the possible ways. A crash discards everything that is not in the journal; the head is folded from it again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,10 +14,10 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::json;
 
 use super::{
-    AskedByModel, CallDecision, CallStanding, CallWay, Decision, DecisionVerdict, Delivery, DeliveryTarget,
-    DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change, claim, clock_stepped,
-    decide, deliver, end_turn, expire, failure_code, finish_call, interrupt, leave_pending, next, outcome_code,
-    recover, resume, standing, start_call,
+    AskedByModel, CallDecision, CallDisposition, ChildReport, Decision, DecisionVerdict, Delivery, DeliveryState,
+    DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change,
+    child_ended, claim, clock_stepped, decide, delegate, deliver, delivery_state, end_turn, expire, failure_code,
+    finish_call, interrupt, leave_pending, next, outcome_code, recover, resume, settle, start_call,
     tests::{created, spec},
 };
 use crate::{
@@ -27,8 +26,9 @@ use crate::{
     event::{CallRoute, Changed},
     head::{CallState, WaitingOn},
     query::AskedLimits,
-    showing::Showing,
-    transcript::{Message, Told},
+    result_rendering::ResultRenderer,
+    transcript::{Message, SentMessages},
+    tree::Spent,
 };
 
 const MAX_CALLS: u32 = 6;
@@ -41,6 +41,13 @@ enum MachineAct {
     Finish(usize, u8),
     /// A running inside call continues elsewhere.
     Leave(usize),
+    /// A running inside call gets a query of its own; the process may stop before that is recorded.
+    Delegate {
+        call: usize,
+        recorded: bool,
+    },
+    /// A query of a call ends, or its end is reported again.
+    ChildEnds(usize, u8),
     /// A person decides about the `n`th call that ever existed.
     Decide {
         call: usize,
@@ -97,6 +104,9 @@ fn act() -> impl Strategy<Value = MachineAct> {
         8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::Finish(call, content)),
         2 => (0..8usize).prop_map(MachineAct::Leave),
+        3 => (0..8usize, prop::bool::weighted(0.8))
+            .prop_map(|(call, recorded)| MachineAct::Delegate { call, recorded }),
+        4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::ChildEnds(call, content)),
         6 => (0..8usize, any::<bool>(), prop::bool::weighted(0.3))
             .prop_map(|(call, approve, edit)| MachineAct::Decide { call, approve, edit }),
         8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
@@ -123,6 +133,8 @@ struct MachineWorld {
     repeatable: HashMap<CallId, bool>,
     /// Calls that have been left pending: every later start is a poll.
     polled: BTreeSet<CallId>,
+    /// Calls with a query of their own: those queries survive every crash.
+    children: Vec<CallId>,
     accepted: HashMap<CallId, u32>,
     /// How often workers have claimed each call.
     claims: HashMap<CallId, u32>,
@@ -158,6 +170,7 @@ impl MachineWorld {
             starts: HashMap::new(),
             repeatable: HashMap::new(),
             polled: BTreeSet::new(),
+            children: Vec::new(),
             accepted: HashMap::new(),
             claims: HashMap::new(),
             turns: HashMap::new(),
@@ -177,8 +190,8 @@ impl MachineWorld {
             self.stepped = 0;
         }
         let ended = self.head.status().is_final();
-        let moves = events.iter().any(|event| !matches!(event, Event::Changed(_)));
-        assert!(!moves || !ended, "a query that has ended never goes on: {events:?}");
+        let moves = events.iter().any(|event| !matches!(event, Event::Changed(_) | Event::Settled));
+        assert!(!moves || !ended, "a query that has ended never continues: {events:?}");
         for event in events {
             let entry = Entry { seq: self.head.seq + 1, at: self.now, event };
             self.head.apply(&entry).unwrap();
@@ -209,6 +222,8 @@ impl MachineWorld {
                 }
             }
             MachineAct::Leave(index) => self.leave(index),
+            MachineAct::Delegate { call, recorded } => self.delegate(call, recorded),
+            MachineAct::ChildEnds(index, content) => self.end_child(index, content),
             MachineAct::Decide { call, approve, edit } => self.decide(call, approve, edit),
             MachineAct::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
             MachineAct::Pass(seconds) => {
@@ -324,6 +339,15 @@ impl MachineWorld {
                 }
             }
             Next::Busy => assert!(!self.running.is_empty(), "busy without a running call"),
+            Next::Settle => {
+                assert!(self.head.status().is_final());
+                assert_eq!(self.head.kept_until(), None, "its children would be forgotten");
+                let waited = self.head.unsettled.iter().flat_map(|unsettled| &unsettled.children);
+                assert!(waited.into_iter().all(|call| self.children.contains(call)));
+                self.append(settle(&self.head));
+                assert_eq!(next(&self.head), Next::End);
+            }
+            Next::Wait if self.head.child_calls().next().is_some() => {}
             Next::Wait => {
                 let polls = self.head.waits().any(|wait| matches!(wait.waiting.on, WaitingOn::Runner { .. }));
                 assert!(self.head.status().is_settled() || polls);
@@ -344,6 +368,36 @@ impl MachineWorld {
             self.polled.insert(call);
         }
         self.append(events);
+    }
+
+    fn delegate(&mut self, index: usize, recorded: bool) {
+        if self.running.is_empty() {
+            return;
+        }
+        let index = index % self.running.len();
+        let call = self.running[index];
+        self.children.push(call);
+        if recorded {
+            self.running.remove(index);
+            let events = delegate(&self.head, call, QueryUid::for_child(self.head.uid, call));
+            self.append(events);
+        }
+    }
+
+    fn end_child(&mut self, index: usize, content: u8) {
+        if self.children.is_empty() {
+            return;
+        }
+        let call = self.children[index % self.children.len()];
+        let open = self.head.call(call).is_some_and(|call| call.state.is_open());
+        let outcome = Arc::new(Outcome::success(content));
+        let spent = Spent { calls: 1, ..Spent::default() };
+        let events = child_ended(&self.head, call, ChildReport { outcome, spent, terminated: false });
+        assert!(open || events.is_empty(), "a report that comes twice changes nothing");
+        self.append(events);
+        assert!(
+            self.head.call(call).is_none_or(|call| !call.state.is_open() || !open || call.state.waiting().is_some())
+        );
     }
 
     fn decide(&mut self, call: usize, approve: bool, edit: bool) {
@@ -369,13 +423,13 @@ impl MachineWorld {
 
     fn post(&mut self, call: usize, by_name: bool, content: u8, hold: bool) {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
-        let foretold = standing(&self.head, self.now, call.id);
+        let predicted = delivery_state(&self.head, self.now, call.id);
         let target = if by_name { DeliveryTarget::Tool(call.tool.to_string()) } else { DeliveryTarget::Call(call.id) };
         let before = self.head.clone();
         let delivered = deliver(
             &self.head,
             self.now,
-            vec![Delivery { target, outcome: Outcome::success(content) }],
+            vec![Delivery { target, outcome: Outcome::success(content), took: None }],
             hold,
             &Actor::local(),
         );
@@ -394,16 +448,16 @@ impl MachineWorld {
         }
         if !by_name {
             let met = match delivered.verdicts[0] {
-                DeliveryVerdict::Accepted(_) => CallStanding::Open,
-                DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => CallStanding::Resolved,
-                DeliveryVerdict::Expired(_) => CallStanding::Expired,
-                DeliveryVerdict::Cancelled(_) => CallStanding::Cancelled,
+                DeliveryVerdict::Accepted(_) => DeliveryState::Open,
+                DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => DeliveryState::Resolved,
+                DeliveryVerdict::Expired(_) => DeliveryState::Expired,
+                DeliveryVerdict::Cancelled(_) => DeliveryState::Cancelled,
                 DeliveryVerdict::Unknown
                 | DeliveryVerdict::Ambiguous
                 | DeliveryVerdict::NotWaiting
-                | DeliveryVerdict::LeaseLost(_) => CallStanding::Unknown,
+                | DeliveryVerdict::LeaseLost(_) => DeliveryState::Unknown,
             };
-            assert_eq!(foretold, met, "`standing` predicts the verdict");
+            assert_eq!(predicted, met, "`delivery_state` predicts the verdict");
         }
         self.append(delivered.events);
     }
@@ -456,9 +510,9 @@ impl MachineWorld {
         let ended_as_loop = self.journal.iter().any(|entry| is_loop(&entry.event));
         assert_eq!(most == REPEATS_NOTICED + 1, ended_as_loop, "a loop spans turns");
         assert!(most <= REPEATS_NOTICED + 1);
-        let told = self.journal.iter().filter(|entry| matches!(entry.event, Event::LoopNoticed { .. })).count();
+        let noticed = self.journal.iter().filter(|entry| matches!(entry.event, Event::LoopNoticed { .. })).count();
         let worth = repeats.values().filter(|turns| turns.len() >= REPEATS_NOTICED).count();
-        assert_eq!(told, worth, "the model is warned of each once");
+        assert_eq!(noticed, worth, "the model is warned of each once");
         assert!(self.head.recoveries <= self.crashes, "only crashes count");
         let ran = self.head.calls.iter().filter(|call| self.repeatable.contains_key(&call.id)).count();
         assert!(ran + self.accepted.len() <= MAX_CALLS as usize, "more calls than allowed");
@@ -494,15 +548,19 @@ impl MachineWorld {
             return;
         }
         let mut transcript = Transcript::new(&self.journal[0]).unwrap();
-        let mut told = Told::default();
+        let mut sent = SentMessages::default();
         for entry in &self.journal[1..] {
             transcript.apply(entry);
             if matches!(entry.event, Event::TurnStarted { .. }) {
-                told = transcript.tell(told, &[], &Showing::default());
+                sent = transcript.extend_sent(sent, &[], &ResultRenderer::default());
             }
         }
-        let messages = transcript.messages(&[], &Showing::default());
-        assert_eq!(transcript.tell(told, &[], &Showing::default()).messages, messages, "rendered turn by turn");
+        let messages = transcript.messages(&[], &ResultRenderer::default());
+        assert_eq!(
+            transcript.extend_sent(sent, &[], &ResultRenderer::default()).messages,
+            messages,
+            "rendered turn by turn"
+        );
         let mut open: Vec<Arc<str>> = Vec::new();
         for message in messages {
             match message {
@@ -526,6 +584,12 @@ impl MachineWorld {
             while !self.running.is_empty() {
                 self.play(MachineAct::Finish(0, 9));
             }
+            loop {
+                let open = self.head.child_calls().next().map(|call| call.id);
+                let Some(call) = open else { break };
+                let index = self.children.iter().position(|child| *child == call).expect("it has a query");
+                self.end_child(index, 9);
+            }
             self.drive(&[]);
             if next(&self.head) == Next::Wait {
                 self.now = self.now.after(Duration::from_secs(10_000));
@@ -538,13 +602,15 @@ impl MachineWorld {
 
 fn asked(index: usize, kind: CallKind) -> AskedByModel {
     let way = match kind {
-        CallKind::Outside => CallWay::Outside { timeout: Duration::from_secs(60) },
-        CallKind::Inside { repeatable } => CallWay::Inside { repeatable },
-        CallKind::Approval { repeatable } => CallWay::Approval { repeatable, timeout: Duration::from_secs(90) },
-        CallKind::Parameters => CallWay::Parameters { timeout: Duration::from_secs(90) },
-        CallKind::Refused => CallWay::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None },
-        CallKind::Worker { repeatable } => CallWay::Worker { timeout: Duration::from_secs(60), repeatable },
-        CallKind::Cached { outside } => CallWay::Cached { outcome: Arc::new(Outcome::success(0)), outside },
+        CallKind::Outside => CallDisposition::Outside { timeout: Duration::from_secs(60) },
+        CallKind::Inside { repeatable } => CallDisposition::Inside { repeatable },
+        CallKind::Approval { repeatable } => CallDisposition::Approval { repeatable, timeout: Duration::from_secs(90) },
+        CallKind::Parameters => CallDisposition::Parameters { timeout: Duration::from_secs(90) },
+        CallKind::Refused => {
+            CallDisposition::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None }
+        }
+        CallKind::Worker { repeatable } => CallDisposition::Worker { timeout: Duration::from_secs(60), repeatable },
+        CallKind::Cached { outside } => CallDisposition::Cached { outcome: Arc::new(Outcome::success(0)), outside },
     };
     let tool: Arc<str> = ["a", "b"][index % 2].into();
     AskedByModel {
@@ -555,6 +621,7 @@ fn asked(index: usize, kind: CallKind) -> AskedByModel {
         written: None,
         dropped: Vec::new(),
         deprecated: None,
+        on_expired: None,
         way,
     }
 }
@@ -595,11 +662,12 @@ fn answered(texts: &[&str]) -> Transcript {
 
 #[test]
 fn a_diverged_turn_is_rendered_again() {
-    let tell = |transcript: &Transcript, told| transcript.tell(told, &[], &Showing::default()).messages;
-    let told = |transcript: &Transcript| transcript.tell(Told::default(), &[], &Showing::default());
+    let extend = |transcript: &Transcript, sent| transcript.extend_sent(sent, &[], &ResultRenderer::default()).messages;
+    let render =
+        |transcript: &Transcript| transcript.extend_sent(SentMessages::default(), &[], &ResultRenderer::default());
     let (lost, shorter, longer) = (answered(&["lost"]), answered(&["one"]), answered(&["one", "two"]));
-    assert_eq!(told(&longer).messages.len(), 3);
+    assert_eq!(render(&longer).messages.len(), 3);
     // As after a failed write, when the query was loaded again and may have been driven on.
-    assert_eq!(tell(&shorter, told(&longer)), told(&shorter).messages);
-    assert_eq!(tell(&longer, told(&lost)), told(&longer).messages);
+    assert_eq!(extend(&shorter, render(&longer)), render(&shorter).messages);
+    assert_eq!(extend(&longer, render(&lost)), render(&longer).messages);
 }

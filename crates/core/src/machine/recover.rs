@@ -57,7 +57,7 @@ fn is_poisoned(head: &Head, takeover: Takeover) -> bool {
 }
 
 fn has_to_be_recovered(head: &Head) -> bool {
-    !matches!(next(head), Next::Wait | Next::End)
+    !matches!(next(head), Next::Settle | Next::Wait | Next::End)
 }
 
 /// Whether the query had work in progress when a process crashed. A query that was only queued had none.

@@ -15,7 +15,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::{
-    AskedByModel, CallWay, Delivery, DeliveryTarget, DeliveryVerdict, ModelTurnReply, advance, deliver, end_turn,
+    AskedByModel, CallDisposition, Delivery, DeliveryTarget, DeliveryVerdict, ModelTurnReply, advance, deliver,
+    end_turn,
 };
 use crate::{
     Actor, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Spec, Timestamp,
@@ -49,6 +50,8 @@ pub(super) fn spec(limits: QueryLimits) -> Spec {
         request: None,
         on_expired: Default::default(),
         trace: None,
+        lineage: None,
+        team: None,
     }
 }
 
@@ -65,7 +68,7 @@ pub(super) fn apply(head: &mut Head, at: Timestamp, events: Vec<Event>) {
     }
 }
 
-fn asked(tool: &str, way: CallWay) -> AskedByModel {
+fn asked(tool: &str, way: CallDisposition) -> AskedByModel {
     AskedByModel {
         provider_id: format!("provider-{tool}").into(),
         tool: tool.into(),
@@ -74,20 +77,21 @@ fn asked(tool: &str, way: CallWay) -> AskedByModel {
         written: None,
         dropped: Vec::new(),
         deprecated: None,
+        on_expired: None,
         way,
     }
 }
 
 fn outside(tool: &str) -> AskedByModel {
-    asked(tool, CallWay::Outside { timeout: Duration::from_secs(60) })
+    asked(tool, CallDisposition::Outside { timeout: Duration::from_secs(60) })
 }
 
 fn inside(tool: &str, repeatable: bool) -> AskedByModel {
-    asked(tool, CallWay::Inside { repeatable })
+    asked(tool, CallDisposition::Inside { repeatable })
 }
 
 fn approved(tool: &str, repeatable: bool) -> AskedByModel {
-    asked(tool, CallWay::Approval { repeatable, timeout: Duration::from_secs(60) })
+    asked(tool, CallDisposition::Approval { repeatable, timeout: Duration::from_secs(60) })
 }
 
 fn reply(calls: Vec<AskedByModel>) -> ModelTurnReply {
@@ -114,11 +118,11 @@ fn ok(text: &str) -> Outcome {
 }
 
 fn to_call(head: &Head, index: usize, outcome: Outcome) -> Delivery {
-    Delivery { target: DeliveryTarget::Call(head.calls[index].id), outcome }
+    Delivery { target: DeliveryTarget::Call(head.calls[index].id), outcome, took: None }
 }
 
 fn to_tool(tool: &str, outcome: Outcome) -> Delivery {
-    Delivery { target: DeliveryTarget::Tool(tool.into()), outcome }
+    Delivery { target: DeliveryTarget::Tool(tool.into()), outcome, took: None }
 }
 
 /// Posts one result, applies it, and returns its verdict.

@@ -7,7 +7,8 @@ use crate::{
     CallId, Head, Outcome, Timestamp,
     event::{AskedCall, CallRoute, ClaimPolicy, Entry, Event},
     head::Phase,
-    query::Usage,
+    query::{ExpiryPolicy, Usage},
+    tree::TreeBudget,
 };
 
 /// A complete answer of the model: its stream ended cleanly and each call was validated.
@@ -22,6 +23,8 @@ pub struct ModelTurnReply {
     pub answered_by: Option<String>,
     /// The result of validating the text against `outputSchema`.
     pub output: OutputCheck,
+    /// The budget of the tree that the query belongs to.
+    pub tree: Option<TreeBudget>,
 }
 
 /// Whether the text of an answer is valid.
@@ -46,12 +49,14 @@ pub struct AskedByModel {
     pub written: Option<String>,
     pub dropped: Vec<String>,
     pub deprecated: Option<String>,
-    pub way: CallWay,
+    /// The tool's own policy for a call that the client does not answer in time.
+    pub on_expired: Option<ExpiryPolicy>,
+    pub way: CallDisposition,
 }
 
 /// The result of validating a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CallWay {
+pub enum CallDisposition {
     Inside {
         repeatable: bool,
     },
@@ -93,6 +98,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
     }
     let count = u32::try_from(reply.calls.len()).unwrap_or(u32::MAX);
     let tokens = head.usage.total().saturating_add(reply.usage.total());
+    let tree = reply.tree;
     let (output, rejected) = match reply.output {
         // Text next to calls is not the answer yet.
         _ if count > 0 => (None, None),
@@ -111,6 +117,7 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
         rejected,
         provider: reply.provider,
         answered_by: reply.answered_by,
+        tree,
     });
     if count == 0 && !misfits {
         events.push(Event::Completed);
@@ -131,6 +138,16 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
         });
         return events;
     }
+    if let Some(tree) = tree
+        && let tokens = tokens.saturating_add(tree.others.tokens)
+        && let Some(limit) = tree.max_tokens.filter(|limit| tokens >= *limit)
+    {
+        events.push(Event::Failed {
+            code: failure_code::TOKEN_LIMIT.into(),
+            message: format!("the query and its tree have used {tokens} tokens, the limit of the root is {limit}"),
+        });
+        return events;
+    }
     if head.tools_spent {
         events.push(Event::Failed {
             code: failure_code::TOOL_CALL_LIMIT.into(),
@@ -141,30 +158,32 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
         });
         return events;
     }
-    let earlier = u32::try_from(head.calls.len()).unwrap_or(u32::MAX);
+    let limit = limit_of_calls(head, tree);
     for (index, asked) in (0..).zip(reply.calls) {
-        let route = if earlier.saturating_add(index) >= head.limits.max_tool_calls {
+        let route = if !head.is_team && head.counted_calls().saturating_add(index) >= limit {
             CallRoute::Refused {
                 code: outcome_code::TOOL_CALL_LIMIT.into(),
                 message: format!(
                     "the limit of {} tool calls for this query is reached; answer with what you have",
-                    head.limits.max_tool_calls
+                    tree.map_or(head.limits.max_tool_calls, |tree| tree.max_tool_calls.min(head.limits.max_tool_calls))
                 ),
                 details: None,
             }
         } else {
             match asked.way {
-                CallWay::Inside { repeatable } => CallRoute::Inside { repeatable },
-                CallWay::Outside { timeout } => CallRoute::Outside { deadline: now.after(timeout), claim: None },
-                CallWay::Worker { timeout, repeatable } => {
+                CallDisposition::Inside { repeatable } => CallRoute::Inside { repeatable },
+                CallDisposition::Outside { timeout } => {
+                    CallRoute::Outside { deadline: now.after(timeout), claim: None }
+                }
+                CallDisposition::Worker { timeout, repeatable } => {
                     CallRoute::Outside { deadline: now.after(timeout), claim: Some(ClaimPolicy { repeatable }) }
                 }
-                CallWay::Approval { repeatable, timeout } => {
+                CallDisposition::Approval { repeatable, timeout } => {
                     CallRoute::Approval { repeatable, deadline: now.after(timeout) }
                 }
-                CallWay::Parameters { timeout } => CallRoute::Parameters { deadline: now.after(timeout) },
-                CallWay::Refused { code, message, details } => CallRoute::Refused { code, message, details },
-                CallWay::Cached { outcome, outside } => CallRoute::Cached { outcome, outside },
+                CallDisposition::Parameters { timeout } => CallRoute::Parameters { deadline: now.after(timeout) },
+                CallDisposition::Refused { code, message, details } => CallRoute::Refused { code, message, details },
+                CallDisposition::Cached { outcome, outside } => CallRoute::Cached { outcome, outside },
             }
         };
         events.push(Event::CallAsked(Arc::new(AskedCall {
@@ -176,11 +195,18 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
             written: asked.written,
             dropped: asked.dropped,
             deprecated: asked.deprecated,
+            on_expired: asked.on_expired.filter(|_| matches!(route, CallRoute::Outside { .. })),
             route,
         })));
     }
     notice_cached_loops(head, now, &mut events);
     events
+}
+
+/// How many calls of its own the query may have: by its own limit, and by what the others of its tree have left.
+fn limit_of_calls(head: &Head, tree: Option<TreeBudget>) -> u32 {
+    let left = tree.map_or(u32::MAX, |tree| tree.max_tool_calls.saturating_sub(tree.others.calls));
+    head.limits.max_tool_calls.min(left)
 }
 
 /// Loop detection for calls that end in the append that asks for them. A cached result is a result: a model that keeps

@@ -47,7 +47,7 @@ struct CostEdge {
 
 /// The edges of all subschemas.
 #[derive(Debug)]
-struct Ways {
+struct CostEdges {
     /// For each subschema, the one whose edges it shares: usually itself.
     owners: Vec<usize>,
     ways: Vec<Vec<CostEdge>>,
@@ -111,7 +111,7 @@ impl<'a> Graph<'a> {
     }
 
     /// For each subschema: which parts of the value it passes on, to which subschemas, and how often.
-    fn ways(&self, order: &[usize]) -> Result<Ways, SchemaFault> {
+    fn ways(&self, order: &[usize]) -> Result<CostEdges, SchemaFault> {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let mut owners: Vec<usize> = (0..self.nodes.len()).collect();
         let mut ways: Vec<Vec<CostEdge>> = vec![Vec::new(); self.nodes.len()];
@@ -155,7 +155,7 @@ impl<'a> Graph<'a> {
             own.sort_unstable_by_key(|way| way.part);
             ways[node] = own;
         }
-        Ok(Ways { owners, ways })
+        Ok(CostEdges { owners, ways })
     }
 
     /// Topological order: every subschema after those that are applied to the same value; fails if there is a cycle.
@@ -188,7 +188,7 @@ fn add(count: &mut u64, more: u64) {
 }
 
 /// The total weight of the subschemas that may be applied to one place, for each level of a value.
-fn by_level(weights: Vec<u64>, Ways { owners, ways }: &Ways) -> Vec<u64> {
+fn by_level(weights: Vec<u64>, CostEdges { owners, ways }: &CostEdges) -> Vec<u64> {
     let mut by_level = Vec::with_capacity(LEVELS);
     let mut level = weights;
     // A schema without recursion ends early; a recursive one is counted down to the maximum depth of values.

@@ -99,7 +99,7 @@ pub(crate) fn subschemas(schema: &Map<String, Value>) -> Vec<(SchemaPlace<'_>, R
 
 /// The kind of content of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum KeywordContent {
     Schema,
     /// A list or a map of schemas.
     Schemas,
@@ -107,13 +107,13 @@ pub(crate) enum Holds {
 }
 
 /// The content of `keyword` in a schema where it has this value.
-pub(crate) fn holds(keyword: &str, value: Option<&Value>) -> Holds {
+pub(crate) fn holds(keyword: &str, value: Option<&Value>) -> KeywordContent {
     let is_in = |table: &[(&str, Reach<'_>)]| table.iter().any(|(name, _)| *name == keyword);
     match value {
-        Some(Value::Array(_)) if is_in(LISTS) => Holds::Schemas,
-        Some(Value::Object(_)) if keyword == "properties" || is_in(MAPS) => Holds::Schemas,
-        Some(Value::Object(_) | Value::Bool(_)) if is_in(SINGLE) => Holds::Schema,
-        _ => Holds::Data,
+        Some(Value::Array(_)) if is_in(LISTS) => KeywordContent::Schemas,
+        Some(Value::Object(_)) if keyword == "properties" || is_in(MAPS) => KeywordContent::Schemas,
+        Some(Value::Object(_) | Value::Bool(_)) if is_in(SINGLE) => KeywordContent::Schema,
+        _ => KeywordContent::Data,
     }
 }
 

@@ -348,6 +348,4 @@ fn remove_member(value: &mut Value, pointer: &str) {
 }
 
 #[cfg(test)]
-mod hostile;
-#[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt::Write as _};
 use serde_json::{Map, Value};
 
 use super::{
-    keyword::{self, Holds},
+    keyword::{self, KeywordContent},
     path,
 };
 
@@ -22,10 +22,10 @@ pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, Strin
 /// The subschema with this anchor, wherever it is.
 fn anchored<'a>(schema: &'a Value, name: &str, here: String) -> Option<(&'a Value, String)> {
     let fields = schema.as_object()?;
-    let says = |keyword: &str| fields.get(keyword).and_then(Value::as_str);
-    if says("$anchor") == Some(name)
-        || says("$dynamicAnchor") == Some(name)
-        || says("$id").and_then(|id| id.strip_prefix('#')) == Some(name)
+    let text_of = |keyword: &str| fields.get(keyword).and_then(Value::as_str);
+    if text_of("$anchor") == Some(name)
+        || text_of("$dynamicAnchor") == Some(name)
+        || text_of("$id").and_then(|id| id.strip_prefix('#')) == Some(name)
     {
         return Some((schema, here));
     }
@@ -79,21 +79,21 @@ where
     let fragment = percent_decoded(reference.strip_prefix('#')?)?;
     let segments: Vec<String> = path::segments(&fragment).collect();
     let mut here = Some(root);
-    let mut holds = Holds::Schema;
+    let mut holds = KeywordContent::Schema;
     let mut is_moved = false;
     let mut pointer = String::from("#");
     for (index, segment) in segments.iter().enumerate() {
         let mut name = segment.as_str();
         holds = match (holds, here) {
-            (Holds::Schema, Some(Value::Object(fields))) => {
+            (KeywordContent::Schema, Some(Value::Object(fields))) => {
                 if let Some(renamed) = moved(fields, segment, segments.get(index + 1).map(String::as_str)) {
                     name = renamed;
                     is_moved = true;
                 }
                 keyword::holds(segment, fields.get(segment))
             }
-            (Holds::Schemas, _) => Holds::Schema,
-            _ => Holds::Data,
+            (KeywordContent::Schemas, _) => KeywordContent::Schema,
+            _ => KeywordContent::Data,
         };
         here = here.and_then(|value| match value {
             Value::Array(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),

@@ -1,3 +1,5 @@
+mod malicious;
+
 use serde_json::json;
 
 use super::*;

@@ -39,24 +39,24 @@ impl std::fmt::Display for Violation {
 }
 
 /// Maximum number of faults that are listed; the rest is counted.
-const TOLD: usize = 100;
+const MOST_REPORTED: usize = 100;
 
 /// The validator's errors, in sentences: missing, then unknown, then types, each from the outside in and in the order
 /// of the schema; then the rest by path.
 pub(super) fn describe_all(errors: &[ValidationError<'_>], root: &Value) -> Vec<Violation> {
-    let mut told = ToldViolation::default();
+    let mut reported = ReportedViolations::default();
     for rank in 0..=LAST_RANK {
         for error in errors.iter().filter(|error| rank_of(error.kind()) == rank) {
-            describe(error, root, &mut told);
+            describe(error, root, &mut reported);
         }
     }
-    let mut violations = told.violations;
+    let mut violations = reported.violations;
     violations.sort_by(|left, right| {
         let rank = |violation: &Violation| rank_of_keyword(&violation.keyword);
         rank(left).cmp(&rank(right)).then_with(|| place(left).cmp(place(right)))
     });
-    if told.untold > 0 {
-        violations.push(Violation::whole("more", format!("Arguments have {} more faults", told.untold)));
+    if reported.omitted > 0 {
+        violations.push(Violation::whole("more", format!("Arguments have {} more faults", reported.omitted)));
     }
     violations
 }
@@ -86,16 +86,16 @@ fn place(violation: &Violation) -> &str {
 }
 
 #[derive(Default)]
-struct ToldViolation {
+struct ReportedViolations {
     violations: Vec<Violation>,
     seen: HashSet<(String, String)>,
-    untold: usize,
+    omitted: usize,
 }
 
-impl ToldViolation {
+impl ReportedViolations {
     fn add(&mut self, path: String, keyword: &str, message: String) {
-        if self.violations.len() >= TOLD {
-            self.untold += 1;
+        if self.violations.len() >= MOST_REPORTED {
+            self.omitted += 1;
             return;
         }
         // Two branches of a schema may report the same fault at the same path.
@@ -106,25 +106,25 @@ impl ToldViolation {
 }
 
 /// Describes one error of the validator; some contain several faults.
-fn describe(error: &ValidationError<'_>, root: &Value, told: &mut ToldViolation) {
+fn describe(error: &ValidationError<'_>, root: &Value, reported: &mut ReportedViolations) {
     let here = path::from_pointer(error.instance_path().as_str(), root);
     let keyword = error.kind().keyword();
     match error.kind() {
         Kind::Required { property } => {
             let missing = path::with_key(&here, property.as_str().unwrap_or_default());
             let message = format!("Missing required parameter: {missing}");
-            told.add(missing, keyword, message);
+            reported.add(missing, keyword, message);
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             for name in unexpected {
                 let unknown = path::with_key(&here, name);
                 let message = format!("Unknown parameter: {}", clip(&unknown, 200));
-                told.add(unknown, keyword, message);
+                reported.add(unknown, keyword, message);
             }
         }
         kind => {
             let message = sentence(kind, &subject(&here), error.instance(), &|context| closest(context, error, root));
-            told.add(here, keyword, message);
+            reported.add(here, keyword, message);
         }
     }
 }

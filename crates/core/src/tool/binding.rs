@@ -236,7 +236,7 @@ binding_kinds! {
     Builtin = "builtin", true;
     Http = "http", true;
     Mcp = "mcp", true;
-    Nango = "nango", false;
+    Nango = "nango", true;
     Agent = "agent", true;
     Team = "team", true;
     A2a = "a2a", false;

@@ -32,6 +32,7 @@ use super::{Annotations, Binding, CachePolicy, Deprecation, Tool, name};
 use crate::{
     ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
     duration, json,
+    query::ExpiryPolicy,
     schema::{self, SchemaCache, SchemaError, path},
     text::{clip, closest},
 };
@@ -307,10 +308,10 @@ impl DefinitionChecker<'_> {
         }
         self.required_names(&parameters, &here);
         // A fault that was reported above in the provider's words is not repeated in the validator's.
-        let told: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
+        let reported: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
         for error in schema_faults {
             let place = path::below(&here, &error.path);
-            if !told.contains(&place) {
+            if !reported.contains(&place) {
                 self.fault(place, error.fault.code(), error.fault.to_string());
             }
         }
@@ -486,6 +487,13 @@ impl DefinitionChecker<'_> {
             if tool.timeout.is_none() {
                 let message = "Invalid input: expected seconds, or a text such as \"30s\", \"5m\" or \"1h\"";
                 self.fault(at("timeout"), "invalid_format", message);
+            }
+        }
+        if let Some(value) = present("onExpired") {
+            tool.on_expired = value.as_str().and_then(ExpiryPolicy::parse);
+            if tool.on_expired.is_none() {
+                let message = "Invalid option: expected one of \"tell\"|\"fail\"";
+                self.fault(at("onExpired"), "invalid_value", message);
             }
         }
         match present("cache").map(CachePolicy::from_json) {

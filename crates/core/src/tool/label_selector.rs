@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::text::clip;
+
 /// A selector of labels: Kubernetes' `LabelSelector`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
@@ -35,6 +37,85 @@ impl LabelSelector {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|expression| expression.matches(labels))
     }
+}
+
+/// Why a text is not a selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a requirement: write `key=value`, `key!=value`, `key in (a, b)`, `key notin (a, b)`, `key` or `!key`"
+)]
+pub struct SelectorFault(String);
+
+impl LabelSelector {
+    /// Reads the text form, as `kubectl get -l` takes it: requirements with commas between them.
+    ///
+    /// # Errors
+    /// If a requirement cannot be read.
+    pub fn parse(text: &str) -> Result<Self, SelectorFault> {
+        let mut selector = Self::default();
+        for requirement in requirements(text) {
+            let requirement = requirement.trim();
+            let fault = || SelectorFault(clip(requirement, 128));
+            let (key, requirement) = read_requirement(requirement).ok_or_else(fault)?;
+            match requirement {
+                // Two values for one key select nothing, which only expressions can say.
+                LabelRequirement::In(values) if values.len() == 1 && !selector.match_labels.contains_key(key) => {
+                    selector.match_labels.extend(values.into_iter().map(|value| (key.to_owned(), value)));
+                }
+                requirement => {
+                    selector.match_expressions.push(LabelExpression { key: key.to_owned(), requirement });
+                }
+            }
+        }
+        Ok(selector)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+}
+
+/// The parts between commas that are not in parentheses.
+fn requirements(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_i32;
+    text.split(move |letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        letter == ',' && depth == 0
+    })
+}
+
+fn read_requirement(text: &str) -> Option<(&str, LabelRequirement)> {
+    if let Some(key) = text.strip_prefix('!') {
+        return Some((read_word(key)?, LabelRequirement::DoesNotExist));
+    }
+    if let Some((rest, values)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        let (key, operator) = rest.trim().rsplit_once(char::is_whitespace)?;
+        let values = values.split(',').map(|value| read_value(value).map(str::to_owned)).collect::<Option<_>>()?;
+        let requirement = match operator {
+            "in" => LabelRequirement::In(values),
+            "notin" => LabelRequirement::NotIn(values),
+            _ => return None,
+        };
+        return Some((read_word(key)?, requirement));
+    }
+    if let Some((key, value)) = text.split_once("!=") {
+        return Some((read_word(key)?, LabelRequirement::NotIn(vec![read_value(value)?.to_owned()])));
+    }
+    if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        return Some((read_word(key)?, LabelRequirement::In(vec![read_value(value)?.to_owned()])));
+    }
+    Some((read_word(text)?, LabelRequirement::Exists))
+}
+
+/// A key: not empty, and without the characters of the grammar.
+fn read_word(text: &str) -> Option<&str> {
+    read_value(text).filter(|text| !text.is_empty() && !text.contains(char::is_whitespace))
+}
+
+/// A value, which may be empty.
+fn read_value(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.contains(['=', '!', '(', ')', ',']))
 }
 
 impl LabelExpression {
@@ -73,6 +154,39 @@ mod tests {
             check(labels, LabelRequirement::NotIn(gold()), !has_gold);
             check(labels, LabelRequirement::Exists, has_any);
             check(labels, LabelRequirement::DoesNotExist, !has_any);
+        }
+    }
+
+    #[track_caller]
+    fn check_text(text: &str, expect: &[(&str, Option<LabelRequirement>)]) {
+        let read = LabelSelector::parse(text).unwrap();
+        let equal = read.match_labels.iter().map(|(key, value)| (format!("{key}={value}"), None));
+        let others = read.match_expressions.iter().map(|found| (found.key.clone(), Some(found.requirement.clone())));
+        let expect: Vec<_> = expect.iter().map(|(key, needed)| ((*key).to_owned(), needed.clone())).collect();
+        assert_eq!(equal.chain(others).collect::<Vec<_>>(), expect, "{text}");
+    }
+
+    #[test]
+    fn every_form_of_the_text_is_read() {
+        let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        check_text("team=red", &[("team=red", None)]);
+        check_text(" team == red , n8n.io/run=7 ", &[("n8n.io/run=7", None), ("team=red", None)]);
+        check_text("team!=red", &[("team", Some(LabelRequirement::NotIn(values(&["red"]))))]);
+        check_text("team in (red, blue)", &[("team", Some(LabelRequirement::In(values(&["red", "blue"]))))]);
+        check_text("team in (red)", &[("team=red", None)]);
+        check_text(
+            "a=1,team notin (red,)",
+            &[("a=1", None), ("team", Some(LabelRequirement::NotIn(values(&["red", ""]))))],
+        );
+        check_text(
+            "team,!old",
+            &[("team", Some(LabelRequirement::Exists)), ("old", Some(LabelRequirement::DoesNotExist))],
+        );
+        check_text("team=", &[("team=", None)]);
+        check_text("a=1,a=2", &[("a=1", None), ("a", Some(LabelRequirement::In(values(&["2"]))))]);
+        for text in ["", ",", "a=1,", "=red", "a b", "a=b=c", "a in red", "a of (b)", "!", "a in (b", "a in b)", "(a)"]
+        {
+            assert!(LabelSelector::parse(text).is_err(), "{text}");
         }
     }
 

@@ -31,6 +31,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::query::ExpiryPolicy;
+
 pub use cache_policy::{CachePolicy, CacheScope};
 
 pub use binding::{Binding, BindingKind, ConfigRef, HttpRequest, Method, NamedValue, Nango, SecretRef, ValueSource};
@@ -83,6 +85,10 @@ pub struct Tool {
     /// How long one call may take; the server's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub timeout: Option<Duration>,
+    /// What becomes of the query if a client runs a call and delivers no result in time; the query's own policy where
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expired: Option<ExpiryPolicy>,
     /// Whether a person has to approve its calls; the policy of the agent, or else of the server, where absent. In the
     /// toolset of a query it is decided: `always`, or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +107,9 @@ pub struct Tool {
     /// jq filters that are applied to a result, in order: ARK's `functions`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
+    /// The tools of the client that a tool of type `agent` or `team` passes on, by name; `*` stands for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<String>,
     /// Who defined it, which decides what it may reach and whether its annotations count.
     #[serde(default, skip_serializing_if = "ToolOrigin::is_client")]
     pub origin: ToolOrigin,
@@ -228,12 +237,14 @@ impl Tool {
             cache_for: None,
             cache_scope: CacheScope::default(),
             timeout: None,
+            on_expired: None,
             confirm: None,
             approval_timeout: None,
             binding,
             presets: Vec::new(),
             claimable: false,
             functions: Vec::new(),
+            passes: Vec::new(),
             origin: ToolOrigin::default(),
         }
     }

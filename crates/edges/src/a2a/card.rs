@@ -1,7 +1,7 @@
 //! Agent cards: how clients find an agent, and what it can do.
 //!
-//! A card is made from the agent's manifest. The card at `/.well-known/agent-card.json` needs no key, since it is where
-//! a client learns that it needs one; on a server with keys it lists no tools, and the extended card does. Cards have an
+//! A card is made from the agent's manifest. The card at `/.well-known/agent-card.json` needs no key, since clients
+//! learn from it that they need one; on a server with keys it lists no tools, and the extended card does. Cards have an
 //! `ETag` and `Last-Modified`, and may be cached.
 
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn no_agent() -> A2aError {
 }
 
 /// The scheme and the authority by which the client reached this server. `Host` was checked against the names of the
-/// server; a proxy that terminates TLS says so.
+/// server; a proxy that terminates TLS sets a header.
 fn origin(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let scheme = if text("x-forwarded-proto") == Some("https") { "https" } else { "http" };

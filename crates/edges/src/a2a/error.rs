@@ -1,8 +1,8 @@
 //! Errors as A2A writes them: JSON-RPC errors, and `google.rpc.Status` over HTTP+JSON.
 //!
 //! [`ErrorKind`] is the protocol's vocabulary. A refusal of the engine or of the gate gets its kind in one exhaustive
-//! match over [`Code`], so that a new code does not compile until it has one. Every error says in an `ErrorInfo` what it
-//! is to programs: in the protocol's domain if the protocol names it, in ours if only this server does.
+//! match over [`Code`], so that a new code does not compile until it has one. Every error identifies itself to programs
+//! in an `ErrorInfo`: in the protocol's domain if the protocol defines it, in ours otherwise.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) enum ErrorKind {
     ContentTypeNotSupported,
     ExtendedCardNotConfigured,
     VersionNotSupported,
-    /// The caller or the server is not in a state for it, whatever the protocol: the code has the status.
+    /// The state of the caller or the server does not permit it, independent of the protocol: the code has the status.
     Refused(Code),
 }
 
@@ -181,6 +181,7 @@ fn kind_of(code: Code) -> ErrorKind {
         | Code::OriginNotAllowed
         | Code::MethodNotAllowed
         | Code::AgentNotFound
+        | Code::TeamNotFound
         | Code::ModelNotFound
         | Code::InvalidResource
         | Code::SecretNotAllowed
@@ -198,6 +199,7 @@ fn kind_of(code: Code) -> ErrorKind {
         | Code::NotWithheld
         | Code::QueryChanged
         | Code::QueryNotHeld
+        | Code::QueryNotCompleted
         | Code::JournalFull
         | Code::HoldExpired
         | Code::TooManyUploads
@@ -208,14 +210,14 @@ fn kind_of(code: Code) -> ErrorKind {
     }
 }
 
-/// A request that was not done.
+/// A request that failed or was refused.
 #[derive(Debug)]
 pub(super) struct A2aError {
     kind: ErrorKind,
     message: String,
     /// Paths of the request and what is wrong there.
     violations: Vec<(String, String)>,
-    /// The refusal that it was made of, which has the headers and the cause.
+    /// The refusal that it was made from, with the headers and the cause.
     refusal: Option<Box<ApiError>>,
 }
 
@@ -311,7 +313,7 @@ impl From<ApiError> for A2aError {
 
 impl From<EngineError> for A2aError {
     fn from(error: EngineError) -> Self {
-        // The sentence of the shared table is ARK's; tasks are what this edge's clients know.
+        // The message of the shared table is worded for ARK; clients of this edge know tasks.
         match &error {
             EngineError::QueryNotFound(_, name) => {
                 let name = name.to_string();
@@ -326,7 +328,7 @@ impl From<EngineError> for A2aError {
     }
 }
 
-/// One error for a task that never existed, one of another agent and one of another namespace.
+/// The same error for a task that never existed, one of another agent and one of another namespace.
 pub(super) fn task_not_found(id: &str, cause: Option<EngineError>) -> A2aError {
     let refusal = cause.map(|cause| Box::new(ApiError::from(cause)));
     let message = format!("task '{}' does not exist", crate::http::error::clip(id));

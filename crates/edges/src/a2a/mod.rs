@@ -6,11 +6,9 @@
 //! - [`task`] and [`stream`]: queries as tasks and as events; [`task_page`]: pages of them; [`wire`]: the objects of 1.0, [`v03`]: those of 0.3;
 //! - [`tools`]: the client-tools extension, and the forms of seed 003;
 //! - [`card`]: agent cards; [`error`]: errors as the protocol writes them;
-//!
 //! - [`push`]: webhooks of a task, and what is posted to them.
 //!
-//! A task is a query and a context is a conversation; nothing of a task is kept anywhere but in its journal. gRPC is
-//! absent.
+//! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else. gRPC is absent.
 
 mod card;
 pub(crate) mod error;
@@ -110,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_of_json_rpc_are_told_from_routes() {
+    fn endpoints_of_json_rpc_are_distinguished_from_routes() {
         for path in
             ["/a2a", "/a2a/", "/a2a/agents/ns/a", "/a2a/agents/ns/a/", "/a2a/message/stream", "/a2a/tasks/resume"]
         {

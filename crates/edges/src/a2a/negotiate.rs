@@ -36,13 +36,13 @@ pub(super) fn generation(headers: &HeaderMap, uri: &Uri) -> Result<Option<Genera
         Some("0.3") => Ok(Some(Generation::V03)),
         Some("1.0") => Ok(Some(Generation::V1)),
         Some(other) => {
-            let message = format!("A2A version `{}` is not supported; this server speaks 1.0 and 0.3", clip(other));
+            let message = format!("A2A version `{}` is not supported; this server supports 1.0 and 0.3", clip(other));
             Err(A2aError::new(ErrorKind::VersionNotSupported, message))
         }
     }
 }
 
-/// Whether the request activates the client-tools extension. Unknown extensions are ignored, as the protocol has it.
+/// Whether the request activates the client-tools extension. Unknown extensions are ignored, as the protocol requires.
 pub(super) fn activates_client_tools(headers: &HeaderMap) -> bool {
     let values = headers.get_all(EXTENSIONS).iter().chain(headers.get_all(OLD_EXTENSIONS));
     let mut named = values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));

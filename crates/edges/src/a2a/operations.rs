@@ -1,7 +1,7 @@
 //! The operations of the protocol, on one agent: the same for both generations and both bindings.
 //!
-//! A task is a query and a context is a conversation: same engine, same journal, same limits and rights. What an
-//! operation needs is checked here, since one endpoint serves all of them.
+//! A task is a query and a context is a conversation: same engine, same journal, same limits and rights. The rights of
+//! an operation are checked here, since one endpoint serves all of them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,8 @@ use crate::{
     http::error::clip,
 };
 
-/// Queries of tasks are read back in A2A's own form. Which form of client tools their creator used is kept with them.
+/// Queries of tasks are read back in A2A's own form. The form of client tools that their creator used is stored with
+/// them.
 const VIEW: &str = "a2a";
 const VIEW_OF_SEED: &str = "a2a-seed";
 
@@ -56,7 +57,7 @@ pub(super) struct AgentRequest {
     pub(super) trace: Option<Arc<TraceContext>>,
 }
 
-/// A task, and whether its client reads calls as seed 003 has them.
+/// A task, and whether its client reads calls in the form of seed 003.
 pub(super) struct ShownTask {
     pub(super) task: Task,
     pub(super) aliases: bool,
@@ -78,7 +79,7 @@ impl AgentRequest {
         Shown { content, approvals: content || rights.has(Right::Approve), ..Shown::all(history) }
     }
 
-    /// `SendMessage`: creates a task, or goes on with one.
+    /// `SendMessage`: creates a task, or continues one.
     pub(super) async fn send(&self, params: SendParams) -> Result<ShownTask, A2aError> {
         let history = params.history_length;
         let wait = params.is_blocking.then_some(MAX_WAIT);
@@ -135,7 +136,7 @@ impl AgentRequest {
             return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), "is missing".to_owned())]));
         }
         let input = input(&params.message)?;
-        let brought = tools::brought(self.engine(), &params).await?;
+        let read_tools = tools::read_tools(self.engine(), &params).await?;
         let IncomingMessage { message_id, context_id, .. } = params.message;
         let request = message_id.as_deref().map(|id| self.request_key(id));
         // Without one of the client's, the context follows from the message and its actor: a retry gets the same, and no
@@ -148,9 +149,9 @@ impl AgentRequest {
             }
             (None, None) => None,
         };
-        let view = if brought.is_seeds { VIEW_OF_SEED } else { VIEW };
+        let view = if read_tools.is_seeds { VIEW_OF_SEED } else { VIEW };
         let submission = Submission {
-            client_tools: brought.tools,
+            client_tools: read_tools.tools,
             view: View::new(view),
             conversation: AskedConversation { id: context_id, ..AskedConversation::default() },
             annotations: message_id.map(|id| (MESSAGE_ID.to_owned(), id)).into_iter().collect(),
@@ -167,7 +168,7 @@ impl AgentRequest {
         RequestKey { actor: self.caller.actor.id(), route: "a2a", key }
     }
 
-    /// Results for the calls of a task, or words that put them aside.
+    /// Results for the calls of a task, or a text that supersedes them.
     async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
         let given = tools::results_of(&params.message.parts)?;
         self.need(if given.is_some() { Right::Deliver } else { Right::Run })?;
@@ -184,7 +185,7 @@ impl AgentRequest {
         match given {
             // Also for a task that has ended: the same results again are a replay.
             Some(given) => self.deliver(key, &snapshot, given, wait).await,
-            None => self.put_aside(key, &snapshot, &params.message, wait).await,
+            None => self.supersede(key, &snapshot, &params.message, wait).await,
         }
     }
 
@@ -202,8 +203,8 @@ impl AgentRequest {
         Ok(snapshot)
     }
 
-    /// A plain message while calls are open: they are cancelled, and the model goes on with the new input.
-    async fn put_aside(
+    /// A plain message while calls are open: they are cancelled, and the model continues with the new input.
+    async fn supersede(
         &self,
         key: QueryKey,
         snapshot: &Snapshot,
@@ -214,7 +215,7 @@ impl AgentRequest {
         let open = task::open_calls(&snapshot.head);
         match snapshot.head.status() {
             Status::Waiting if !open.is_empty() => {
-                let given = tools::put_aside(&open, &input(message)?);
+                let given = tools::supersede(&open, &input(message)?);
                 self.deliver(key, snapshot, given, wait).await
             }
             // Text while an approval is open is a rejection with that reason, never consent.
@@ -304,7 +305,7 @@ impl AgentRequest {
         let mut page = LatestTasks::new(params.page_size);
         let mut total_size = 0;
         let shown = Shown { artifacts: params.include_artifacts, ..Shown::all(params.history_length) };
-        let (mut queries, mut looked_at) = (QueryPage { limit: 500, before: None, status: None, approvals: false }, 0);
+        let (mut queries, mut looked_at) = (QueryPage { limit: 500, ..QueryPage::default() }, 0);
         loop {
             queries.limit = queries.limit.min(TASKS_LISTED - looked_at);
             let listed = self.engine().list(&self.namespace, &queries).await?;

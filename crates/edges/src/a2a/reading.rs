@@ -172,7 +172,7 @@ pub(super) fn send(params: Value, generation: Generation) -> Result<SendParams, 
     };
     if let Some(configuration) = fields.fields("configuration") {
         read.history_length = history_length(&configuration);
-        // The two generations ask for the opposite.
+        // The two generations have opposite flags.
         let immediately = configuration.bool(&name_in(&configuration, "returnImmediately"));
         let blocking = configuration.bool("blocking");
         read.is_blocking = match generation {
@@ -246,7 +246,7 @@ fn incoming(fields: &BodyFields<'_>, generation: Generation, is_seeds: bool) -> 
     }
 }
 
-/// Clients speak as the user; ProtoJSON also takes the number of an enum value.
+/// The role of clients is `user`; ProtoJSON also accepts the number of an enum value.
 fn read_role(fields: &BodyFields<'_>, generation: Generation) {
     let expected = match generation {
         Generation::V1 => "ROLE_USER",
@@ -342,7 +342,7 @@ pub(super) fn list(params: Value) -> Result<ListParams, A2aError> {
     let page = name_in(&fields, "pageSize");
     let page_size = match fields.get(&page).map(|size| size.as_u64().and_then(|size| usize::try_from(size).ok())) {
         None => Some(DEFAULT_PAGE),
-        // ProtoJSON's default value means that the client has no wish.
+        // ProtoJSON's default value means that the client has no preference.
         Some(Some(0)) => Some(DEFAULT_PAGE),
         Some(Some(size @ 1..=TASK_PAGE_ENTRIES)) => Some(size),
         Some(_) => {
@@ -403,7 +403,7 @@ pub(super) fn resume(params: Value) -> Result<ResumeParams, A2aError> {
     Ok(ResumeParams { task_id: task_id.unwrap_or_default(), results: results.unwrap_or_default() })
 }
 
-/// A query string as parameters: numbers and flags are what they look like.
+/// A query string as parameters: values that look like numbers and flags are read as such.
 pub(super) fn of_query(query: &str) -> Value {
     let typed = |value: &str| match value {
         "true" => Value::Bool(true),

@@ -1,7 +1,7 @@
 //! The JSON-RPC binding: one endpoint per agent, all operations.
 //!
-//! The method's name belongs to a generation; the header says which one the client speaks. Errors of an operation are
-//! answers with status 200, as JSON-RPC has it; refusals of the caller keep their status.
+//! The method's name belongs to a generation; the header names the generation of the client. Errors of an operation are
+//! answers with status 200, as JSON-RPC specifies; refusals of the caller keep their status.
 
 use axum::{
     extract::{Request, State},
@@ -120,7 +120,7 @@ fn resolve(method: &str, headers: &HeaderMap, uri: &Uri) -> Result<(Generation, 
     })
 }
 
-/// Reads a request. What can be told of its id goes with a refusal.
+/// Reads a request. A refusal carries the id of the request, if it could be read.
 async fn read_call(request: Request) -> Result<RpcCall, (Value, A2aError)> {
     let body = extract::read_json(request, extract::A2A_JSON).await.map_err(|error| (Value::Null, error.into()))?;
     let Value::Object(mut members) = body else {

@@ -1,9 +1,9 @@
 //! A task as server-sent events: its snapshot, then what happens to it.
 //!
 //! [`TaskNarrator`] folds the journal as the engine does and compares the status before and after each entry, so a
-//! stream says exactly what a poll would. Text of the answer is sent as it is written, in an artifact that a later
-//! attempt replaces. Entries of the journal carry an `id`, `<uid>.<seq>`; a client that shows its last `id` when it
-//! subscribes gets what comes after it, and no snapshot. The protocol has no ids; clients that know nothing of them lose
+//! stream reports exactly what a poll would. Text of the answer is sent as it is written, in an artifact that a later
+//! attempt replaces. Entries of the journal carry an `id`, `<uid>.<seq>`; a client that sends its last `id` when it
+//! subscribes gets the events after it, and no snapshot. The protocol has no ids; clients that ignore them lose
 //! nothing.
 
 use axum::{
@@ -33,7 +33,7 @@ pub(super) struct Envelope {
     /// The id of the JSON-RPC request; over HTTP+JSON there is none.
     pub(super) rpc: Option<Value>,
     pub(super) generation: Generation,
-    /// Whether the client reads calls as seed 003 has them.
+    /// Whether the client reads calls in the form of seed 003.
     pub(super) aliases: bool,
 }
 
@@ -55,7 +55,7 @@ impl Envelope {
 pub(super) struct StreamTerms {
     /// Begin after this entry, without a snapshot.
     pub(super) after: Option<Seq>,
-    /// Whether the stream goes on while the task waits for its client.
+    /// Whether the stream continues while the task waits for its client.
     pub(super) outlasts_waiting: bool,
     pub(super) history: Option<usize>,
 }
@@ -93,8 +93,8 @@ struct TaskNarrator {
     outlasts_waiting: bool,
     /// Calls of the last turn that follow in the same append.
     calls_to_come: u32,
-    /// What the client was told last.
-    told: (TaskState, Vec<CallId>),
+    /// The status that the client was sent last.
+    sent: (TaskState, Vec<CallId>),
     over: bool,
 }
 
@@ -104,17 +104,17 @@ impl TaskNarrator {
     }
 
     fn of(head: Head, transcript: Transcript, envelope: Envelope, terms: StreamTerms) -> Self {
-        let told = (task::state(head.status()), task::open_calls(&head));
+        let sent = (task::state(head.status()), task::open_calls(&head));
         let mut narrator = Self {
             head,
             transcript,
             envelope,
             outlasts_waiting: terms.outlasts_waiting,
             calls_to_come: 0,
-            told,
+            sent,
             over: false,
         };
-        narrator.over = narrator.is_last(narrator.told.0);
+        narrator.over = narrator.is_last(narrator.sent.0);
         narrator
     }
 
@@ -161,11 +161,11 @@ impl TaskNarrator {
     /// The status, if the client does not know it yet.
     fn new_status(&mut self) -> Option<StreamEvent> {
         let now = (task::state(self.head.status()), task::open_calls(&self.head));
-        if self.calls_to_come > 0 || now == self.told {
+        if self.calls_to_come > 0 || now == self.sent {
             return None;
         }
         let state = now.0;
-        self.told = now;
+        self.sent = now;
         self.over = self.is_last(state);
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: self.head.name.to_string(),
@@ -188,7 +188,7 @@ impl TaskNarrator {
             Event::TurnEnded { calls: 0, rejected: None, text, .. } => {
                 let text = text.as_deref().unwrap_or_default();
                 let whole = task::answer(&self.head, &self.transcript, text);
-                // Whole, and so right whatever the client has read of earlier attempts.
+                // The whole text, so it is correct whatever the client has read of earlier attempts.
                 events.push(self.artifact(whole, false, true));
             }
             Event::TurnEnded { calls, .. } => self.calls_to_come = *calls,
@@ -234,7 +234,7 @@ pub(super) fn replay(stored: &Stored, after: Seq, mut tell: impl FnMut(Seq, &Hea
 }
 
 impl Narrate for TaskNarrator {
-    fn narrate(&mut self, watched: &Watched, _has_company: bool) -> Bytes {
+    fn narrate(&mut self, watched: &Watched, _has_other_subscribers: bool) -> Bytes {
         let entry = match watched {
             Watched::Entry(entry) => entry,
             Watched::Delta { offset, text, .. } => {
@@ -243,7 +243,7 @@ impl Narrate for TaskNarrator {
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
             // How far an inside call is has no place in the protocol.
-            Watched::Progress(_) => return Bytes::new(),
+            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
         };
         let mut text = Vec::new();
         for event in &self.events(entry) {

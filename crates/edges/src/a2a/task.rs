@@ -1,7 +1,7 @@
 //! A query as a task.
 //!
-//! The engine has one state; this is A2A's word and shape for it. Nothing is decided here. The answer of the agent is
-//! one artifact; calls that the client must run are in the message of an input-required status.
+//! The engine has one state; this maps it to A2A's names and objects. Nothing is decided here. The answer of the agent
+//! is one artifact; calls that the client must run are in the message of an input-required status.
 
 use bosun_core::{
     CallId, Head, Outcome, Status, Transcript,
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     person,
-    tools::{self, CLIENT_TOOLS, PUT_ASIDE},
+    tools::{self, CLIENT_TOOLS, SUPERSEDED},
     wire::{Artifact, MessagePart, MessageRole, PartContent, Task, TaskMessage, TaskState, TaskStatus},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct Shown {
     /// The last messages of the history: all if absent.
     pub(super) history: Option<usize>,
     pub(super) artifacts: bool,
-    /// Without the right `read`, an answer has the state and the calls to run, and nothing that was said.
+    /// Without the right `read`, an answer has the state and the calls to run, and no messages.
     pub(super) content: bool,
     /// Calls that wait for approval, for those who read or decide.
     pub(super) approvals: bool,
@@ -79,9 +79,9 @@ pub(super) fn status(head: &Head, transcript: &Transcript, shown: Shown) -> Task
     let message = match transcript.end.as_ref().map(|end| &end.how) {
         None => waiting_message(head, transcript, shown),
         Some(Ending::Failed { code, message }) if shown.content => {
-            let said = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
+            let ended = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
             let metadata = Map::from_iter([("code".to_owned(), json!(code))]);
-            Some(TaskMessage { metadata, ..said })
+            Some(TaskMessage { metadata, ..ended })
         }
         Some(Ending::Cancelled { reason: Some(reason) }) if shown.content => {
             Some(agent_message(head, transcript, "end", vec![MessagePart::text(reason.clone())]))
@@ -157,8 +157,8 @@ fn message(
     }
 }
 
-/// What was said, in order: the first message, then calls that were handed out and the client's reply to them. The
-/// journal keeps the id of the first message only; later ones are identified by their calls.
+/// The messages, in order: the first message, then calls that were handed out and the client's reply to them. The
+/// journal stores the id of the first message only; later ones are identified by their calls.
 fn history(head: &Head, transcript: &Transcript) -> Vec<TaskMessage> {
     let spec = &transcript.spec;
     let first = spec.annotations.get(MESSAGE_ID).cloned().unwrap_or_else(|| format!("{}-input", head.uid));
@@ -189,7 +189,7 @@ fn exchange(head: &Head, transcript: &Transcript, number: u32, turn: &Turn) -> V
     };
     let outcomes: Vec<_> = calls.iter().filter_map(|call| Some((*call, &*call.result.as_ref()?.outcome))).collect();
     let text = outcomes.iter().find_map(|(_, outcome)| match outcome {
-        Outcome::Failure { message, content: Some(content), .. } if message == PUT_ASIDE => content.inline_text(),
+        Outcome::Failure { message, content: Some(content), .. } if message == SUPERSEDED => content.inline_text(),
         _ => None,
     });
     let reply = match text {

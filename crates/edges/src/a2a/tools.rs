@@ -1,4 +1,4 @@
-//! The client-tools extension: tools that a client brings to a task and runs itself.
+//! The client-tools extension: tools that a client adds to a task and runs itself.
 //!
 //! Definitions are in `metadata[URI].tools`, of the request or of its message. Calls are in a data part of the
 //! input-required status message, next to a text part for people; results come back in data parts of a message with the
@@ -30,12 +30,12 @@ use crate::{
 /// The identity and the version of the extension.
 pub(super) const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
 
-/// What the model reads as the outcome of calls that a plain message puts aside.
-pub(super) const PUT_ASIDE: &str = "Cancelled: user provided new input";
+/// What the model reads as the outcome of calls that a plain message supersedes.
+pub(super) const SUPERSEDED: &str = "Cancelled: user provided new input";
 
 /// The tools of a request, and whether they came in the form of seed 003.
 #[derive(Debug, Default)]
-pub(super) struct BroughtTools {
+pub(super) struct A2aTools {
     pub(super) tools: Vec<Tool>,
     pub(super) is_seeds: bool,
 }
@@ -44,10 +44,10 @@ pub(super) struct BroughtTools {
 const LONG_LIST: usize = 16;
 
 /// Reads and checks the tools that a request brings.
-pub(super) async fn brought(engine: &Engine, params: &SendParams) -> Result<BroughtTools, A2aError> {
+pub(super) async fn read_tools(engine: &Engine, params: &SendParams) -> Result<A2aTools, A2aError> {
     let (definitions, path, is_seeds) = match (&params.tools, extension_of(params)) {
         (Some(definitions), _) => (definitions, "tools".to_owned(), true),
-        (None, None) => return Ok(BroughtTools::default()),
+        (None, None) => return Ok(A2aTools::default()),
         (None, Some((extension, path))) => match extension.get("tools") {
             Some(definitions) => (definitions, format!("{path}.tools"), false),
             None => {
@@ -61,7 +61,7 @@ pub(super) async fn brought(engine: &Engine, params: &SendParams) -> Result<Brou
     if !expensive.is_empty() {
         engine.compile_ahead(expensive).await;
     }
-    Ok(BroughtTools { tools: check(engine, definitions, &path)?, is_seeds })
+    Ok(A2aTools { tools: check(engine, definitions, &path)?, is_seeds })
 }
 
 /// What a request says about the extension, and where.
@@ -74,7 +74,7 @@ fn extension_of(params: &SendParams) -> Option<(&Value, String)> {
     in_request.or_else(in_message)
 }
 
-/// Whether a request brings tools, good or bad ones.
+/// Whether a request brings tools, valid or not.
 pub(super) fn brings_tools(params: &SendParams) -> bool {
     let in_extension = extension_of(params).is_some_and(|(extension, _)| extension.get("tools").is_some());
     params.tools.is_some() || in_extension
@@ -176,17 +176,18 @@ pub(super) fn check_results(results: &[GivenResult], transcript: &Transcript) ->
     Err(A2aError::invalid(sentences.join("; "), violations))
 }
 
-/// The outcomes of all open calls when the user says something else: the model reads the new input with the first.
-pub(super) fn put_aside(open: &[bosun_core::CallId], text: &str) -> Vec<GivenResult> {
+/// The outcomes of all open calls when the user sends something else: the model reads the new input with the first.
+pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenResult> {
     let outcome = |index: usize| Outcome::Failure {
         code: bosun_core::machine::outcome_code::TOOL_FAILED.into(),
-        message: PUT_ASIDE.into(),
+        message: SUPERSEDED.into(),
         content: (index == 0).then(|| Content::Inline(Value::from(text))),
     };
     let result = |(index, call): (usize, &bosun_core::CallId)| GivenResult {
         which: CallRef::Call(*call),
         tool_name: None,
         outcome: outcome(index),
+        took: None,
     };
     open.iter().enumerate().map(result).collect()
 }

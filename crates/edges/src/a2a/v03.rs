@@ -39,9 +39,9 @@ pub(super) fn task(task: &Task, aliases: bool) -> Value {
 
 fn status(status: &TaskStatus, aliases: bool) -> Value {
     let mut value = json!({ "state": state(status.state), "timestamp": status.timestamp });
-    if let Some(said) = &status.message {
-        value["message"] = message(said);
-        if aliases && let Some(calls) = calls_of(said) {
+    if let Some(current) = &status.message {
+        value["message"] = message(current);
+        if aliases && let Some(calls) = calls_of(current) {
             value["message"]["content"] = json!("");
             value["message"]["toolCalls"] = calls;
         }
@@ -49,7 +49,7 @@ fn status(status: &TaskStatus, aliases: bool) -> Value {
     value
 }
 
-/// The calls of a message, without what seed 003 does not have.
+/// The calls of a message, without the fields that seed 003 does not have.
 fn calls_of(message: &TaskMessage) -> Option<Value> {
     let calls = message.parts.iter().find_map(|part| match &part.content {
         PartContent::Data(data) => data.get("toolCalls").and_then(Value::as_array),
@@ -127,7 +127,7 @@ pub(super) fn event(event: &StreamEvent, aliases: bool) -> Value {
     }
 }
 
-/// A card that clients of both generations read: the fields of 0.3, and the interfaces of 1.0 beside them.
+/// A card that clients of both generations read: the fields of 0.3, and the interfaces of 1.0 next to them.
 pub(super) fn hybrid_card(card: &AgentCard) -> Value {
     let url_of = |binding: &str| {
         let interface = card.supported_interfaces.iter().find(|interface| interface.protocol_binding == binding);
@@ -157,7 +157,7 @@ pub(super) fn hybrid_card(card: &AgentCard) -> Value {
 mod tests {
     use super::{super::tools::CLIENT_TOOLS, *};
 
-    fn said(parts: Vec<MessagePart>) -> TaskMessage {
+    fn status_message(parts: Vec<MessagePart>) -> TaskMessage {
         TaskMessage {
             message_id: "m".into(),
             context_id: "c".into(),
@@ -196,7 +196,7 @@ mod tests {
             json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": {}}, "deadline": "d"});
         let waiting = TaskStatus {
             state: TaskState::InputRequired,
-            message: Some(said(vec![MessagePart::data(json!({"toolCalls": [call]}))])),
+            message: Some(status_message(vec![MessagePart::data(json!({"toolCalls": [call]}))])),
             timestamp: "now".into(),
         };
         let aliased = status(&waiting, true);

@@ -6,6 +6,7 @@
 //! - [`reading`]: bodies of queries, from every dialect to one form;
 //! - [`results`]: results of tool calls, delivered, uploaded and downloaded;
 //! - [`resource`]: agents, models, tools and the other kinds that clients may store;
+//! - [`evaluation`]: answers that a model judges;
 //! - [`answering`]: queries, streams, audit records and usage as ARK writes them;
 //! - [`describe`]: the OpenAPI document;
 //! - [`wire`]: types that several answers share;
@@ -18,6 +19,7 @@
 
 pub(crate) mod answering;
 mod describe;
+mod evaluation;
 mod handlers;
 mod not_served;
 mod params;

@@ -9,8 +9,6 @@ use crate::http::error::{ApiError, Code, clip};
 
 /// The first parts of a path below `/v1` or `/v1/namespaces/{namespace}`, and what to do instead.
 pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
-    ("evaluators", "evaluations are not part of this server; read the query's answer and judge it in the workflow"),
-    ("evaluations", "evaluations are not part of this server; read the query's answer and judge it in the workflow"),
     ("a2a-servers", "agents of A2A servers are not served by this version"),
     ("a2a-tasks", "tool calls that wait are in the `toolCalls` of their query; post results to `…/tool-result`"),
     ("tool-approvals", "list open approvals with `GET …/approvals`; decide with `POST …/queries/{name}/approval`"),
@@ -19,7 +17,7 @@ pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
     ("api-keys", "keys are made on the server, with `bosun keys`"),
     ("arkconfig", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),
     ("configurations", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),
-    ("ark-services", "there are no services beside this server"),
+    ("ark-services", "there are no services other than this server"),
     ("export", "read resources with `GET /v1/resources/…` and `Accept: application/yaml`"),
     ("marketplace", "there is no marketplace"),
     ("marketplace-items", "there is no marketplace"),
@@ -70,10 +68,8 @@ mod tests {
     #[test]
     fn what_ark_has_and_we_do_not_is_known_by_name() {
         for path in [
-            "/v1/evaluators",
-            "/v1/namespaces/x/evaluators/y",
-            "/v1/evaluations/a/cancel",
             "/v1/a2a-tasks/t",
+            "/v1/namespaces/x/a2a-servers/y",
             "/v1/broker/chunks",
             "/v1/mcp-servers/s/auth/start",
             "/v1/export/resources",
@@ -82,9 +78,7 @@ mod tests {
         ] {
             assert!(instead_of(path).is_some(), "{path}");
         }
-        for path in
-            ["/", "/v1", "/v1/", "/v1/namespaces", "/v1/nothing", "/v1/agents/evaluators", "/evaluators", "/apis"]
-        {
+        for path in ["/", "/v1", "/v1/", "/v1/namespaces", "/v1/nothing", "/v1/agents/broker", "/broker", "/apis"] {
             assert!(instead_of(path).is_none(), "{path}");
         }
     }

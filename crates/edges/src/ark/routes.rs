@@ -5,6 +5,7 @@
 use axum::Router;
 
 use super::{
+    evaluation::{cancel_evaluation, create_evaluation, delete_evaluation, get_evaluation, list_evaluations},
     handlers::{
         approvals::{approve_task, decide_approval, list_approvals},
         audit::{get_audit, get_usage},
@@ -19,8 +20,8 @@ use super::{
         namespaces::{create_namespace, list_namespaces},
         openapi::openapi,
         queries::{
-            cancel_query, continue_query, create_query, delete_query, deliver_results, get_query, get_result,
-            list_queries, put_result, update_query, watch_query,
+            cancel_query, continue_query, create_query, delete_query, deliver_results, get_query, get_query_tree,
+            get_result, list_queries, put_result, update_query, watch_query,
         },
         reload::{get_reload, reload},
         tool_cache::clear_tool_cache,
@@ -28,11 +29,12 @@ use super::{
     },
     not_served,
     resource::{
-        create_agent, create_memory, create_model, create_server, create_team, create_tool, delete_agent,
-        delete_memory, delete_model, delete_server, delete_team, delete_tool, get_agent, get_memory, get_model,
-        get_server, get_team, get_tool, list_agents, list_memories, list_models, list_servers, list_teams, list_tools,
+        create_agent, create_evaluator, create_memory, create_model, create_server, create_team, create_tool,
+        delete_agent, delete_evaluator, delete_memory, delete_model, delete_server, delete_team, delete_tool,
+        get_agent, get_evaluator, get_memory, get_model, get_server, get_team, get_tool, list_agents, list_evaluators,
+        list_memories, list_models, list_servers, list_teams, list_tools,
         raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
-        update_agent, update_memory, update_model, update_server, update_team, update_tool,
+        update_agent, update_evaluator, update_memory, update_model, update_server, update_team, update_tool,
     },
 };
 #[cfg(test)]
@@ -61,6 +63,11 @@ routes! {
         "/memories/{name}" => get get_memory Here(Read), put update_memory Here(Manage), delete delete_memory Here(Manage);
         "/teams" => get list_teams Here(Read), post create_team Here(Manage);
         "/teams/{name}" => get get_team Here(Read), put update_team Here(Manage), delete delete_team Here(Manage);
+        "/evaluators" => get list_evaluators Here(Read), post create_evaluator Here(Manage);
+        "/evaluators/{name}" => get get_evaluator Here(Read), put update_evaluator Here(Manage), delete delete_evaluator Here(Manage);
+        "/evaluations" => get list_evaluations Here(Read), post create_evaluation Here(Run);
+        "/evaluations/{name}" => get get_evaluation Here(Read), delete delete_evaluation Here(Manage);
+        "/evaluations/{name}/cancel" => patch cancel_evaluation Here(Run);
         "/mcp-servers" => get list_servers Here(Read), post create_server Here(Manage);
         "/mcp-servers/{name}" => get get_server Here(Read), put update_server Here(Manage), delete delete_server Here(Manage);
         "/mcp-servers/{name}/approve" => post approve_server Here(Manage);
@@ -91,6 +98,7 @@ routes! {
         "/queries/{name}" => get get_query Here(Read), put update_query Here(Run), delete delete_query Here(Manage);
         "/queries/{name}/cancel" => patch cancel_query Here(Run), post cancel_query Here(Run);
         "/queries/{name}/continue" => post continue_query Here(Run);
+        "/queries/{name}/tree" => get get_query_tree Here(Read);
         "/queries/{name}/approval" => post decide_approval Here(Approve);
         "/approvals" => get list_approvals Here(Approve);
         "/a2a-tasks/{name}/approval" => post approve_task Here(Approve);

@@ -171,6 +171,9 @@ pub(crate) struct ToolCall {
     pub(crate) name: Arc<str>,
     pub(crate) arguments: Arc<Value>,
     pub(crate) deadline: String,
+    /// The agents and teams from the query to the one that makes the call, if that is not the query itself.
+    #[serde(rename = "agentPath", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agent_path: Vec<Arc<str>>,
     /// A worker may run it instead of the client.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) workers: bool,
@@ -194,6 +197,29 @@ pub(crate) struct OpenApproval {
     pub(crate) creation_timestamp: String,
     #[serde(flatten)]
     pub(crate) approval: Approval,
+}
+
+/// A query in a tree.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TreeNode {
+    #[serde(flatten)]
+    pub(crate) identity: Identity,
+    pub(crate) target: Target,
+    /// The parent's call that this query answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_call_id: Option<String>,
+    /// The calls that wait for a client, of this query alone.
+    pub(crate) tool_calls: Vec<ToolCall>,
+    pub(crate) approvals: Vec<Approval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) response: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<Error>,
+    pub(crate) usage: TokenUsage,
+    pub(crate) creation_timestamp: String,
+    /// The queries of its calls, in the order of the calls.
+    pub(crate) children: Vec<TreeNode>,
 }
 
 /// A call that has its outcome.
@@ -318,7 +344,7 @@ pub(crate) struct QueryCondition {
 pub(crate) struct ArkResponse {
     pub(crate) target: Target,
     pub(crate) content: String,
-    /// What the query has said, as OpenAI's chat messages in a text. Not in lists.
+    /// The messages of the query, as OpenAI's chat messages in a text. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) raw: Option<String>,
     pub(crate) phase: &'static str,

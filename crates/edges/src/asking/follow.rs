@@ -1,4 +1,4 @@
-//! Following a query: a subscription, pulled as fast as the client reads, in the words of one edge.
+//! Following a query: a subscription, pulled as fast as the client reads, in the format of one edge.
 
 use axum::body::Bytes;
 use bosun_engine::{Watch, Watched, metrics::OpenStream};
@@ -8,8 +8,9 @@ use crate::http::sse;
 
 /// Translates what happens to a query into the events of one edge.
 pub(crate) trait Narrate: Send + 'static {
-    /// The lines of one thing that happened; empty if it has no event. With company, other subscribers get the same.
-    fn narrate(&mut self, watched: &Watched, has_company: bool) -> Bytes;
+    /// The SSE text of one item; empty if it has no event. With other subscribers, which get the same text, it is
+    /// cached.
+    fn narrate(&mut self, watched: &Watched, has_other_subscribers: bool) -> Bytes;
 
     /// Whether the stream ends here.
     fn is_over(&self) -> bool;
@@ -28,7 +29,7 @@ pub(crate) fn follow(
         }
         match watch.next().await {
             Ok(Some(watched)) => {
-                let text = narrator.narrate(&watched, watch.has_company());
+                let text = narrator.narrate(&watched, watch.has_other_subscribers());
                 Some((text, Some((watch, narrator, counted))))
             }
             // The server shuts down; the query does not end with it.

@@ -1,4 +1,4 @@
-//! What every edge does with queries, without the words of any protocol.
+//! What every edge does with queries, independent of any protocol.
 //!
 //! [`compile`]: schemas of tools, before they are checked; [`wait`]: how long a request waits for the next state;
 //! [`cursor`]: where a stream resumes; [`follow`]: a query as it runs; [`list`]: the part of a journal that lists show;

@@ -19,6 +19,9 @@ pub(crate) struct Approval {
     /// The SHA-256 of the arguments in canonical form. An approval that carries it is for these arguments only.
     pub(crate) hash: String,
     pub(crate) deadline: String,
+    /// The agents and teams from the query to the one that makes the call, if that is not the query itself.
+    #[serde(rename = "agentPath", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agent_path: Vec<Arc<str>>,
 }
 
 /// Parameters that the model does not know: the user's values are posted as the result of the call.
@@ -33,6 +36,9 @@ pub(crate) struct ParameterRequest {
     /// `hint` where the tool has them.
     pub(crate) parameters: Value,
     pub(crate) deadline: String,
+    /// The agents and teams from the query to the one that makes the call, if that is not the query itself.
+    #[serde(rename = "agentPath", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agent_path: Vec<Arc<str>>,
 }
 
 /// The calls that a person must approve, in the order in which the model asked.
@@ -47,6 +53,7 @@ pub(crate) fn approvals(head: &Head, transcript: &Transcript) -> Vec<Approval> {
                 preview: preview(&asked.tool, &asked.arguments),
                 hash: call.arguments.to_string(),
                 deadline: deadline.to_rfc3339(),
+                agent_path: Vec::new(),
             })
         })
         .collect()
@@ -77,5 +84,6 @@ pub(crate) fn parameter_request(asked: &AskedCall, deadline: Timestamp) -> Param
         question: text("clarification_question"),
         parameters: asked.arguments["parameters"].clone(),
         deadline: deadline.to_rfc3339(),
+        agent_path: Vec::new(),
     }
 }

@@ -1,20 +1,20 @@
-//! Results of outside calls: how one is read, delivered, and judged.
+//! Results of outside calls: how one is read, delivered, and answered with a verdict.
 //!
-//! A post is read whole before anything is recorded, so a bad one consumes no call. What becomes of a good one is the
-//! machine's verdict, one for each result; this file only gives it a code and a sentence. A result that came too late or
+//! A post is read whole before anything is recorded, so an invalid one consumes no call. The machine returns a verdict
+//! for each result of a valid one; this file only maps verdicts to codes and messages. A result that came too late or
 //! twice is written to the log by its hash, never its content.
 
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, CallId, Content, Head, Outcome,
+    Actor, CallId, Content, Head, Outcome, duration,
     head::CallState,
     machine::{Delivery, DeliveryTarget, DeliveryVerdict, outcome_code},
 };
 use bosun_engine::{DeliverReport, Engine, EngineError, QueryKey, Snapshot};
 use bosun_reading::{
     Field, FieldTable,
-    table::{flag_schema, object_schema, text_schema},
+    table::{duration_schema, flag_schema, object_schema, text_schema},
 };
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ pub(crate) const TOOL_NAME: Field = Field::new("toolName", text_schema);
 pub(crate) const TOOL_RESULT: Field = Field::new("toolResult", result_schema);
 pub(crate) const SHORT_RESULT: Field = Field::new("result", result_schema);
 pub(crate) const SUCCESS: Field = Field::new("success", flag_schema);
+pub(crate) const TOOK: Field = Field::new("duration", duration_schema);
 pub(crate) const FAILED_WITH: Field =
     Field::new("error", || json!({"anyOf": [{"type": "string"}, object_schema(ERROR, &["message"])]}));
 const ERROR: FieldTable = &[Field::new("code", text_schema), Field::new("message", text_schema)];
@@ -47,6 +48,8 @@ pub(crate) struct GivenResult {
     pub(crate) which: CallRef,
     pub(crate) tool_name: Option<String>,
     pub(crate) outcome: Outcome,
+    /// How long the tool ran, if the client has measured it.
+    pub(crate) took: Option<Duration>,
 }
 
 /// How a client names the call of a result.
@@ -76,13 +79,13 @@ impl CallRef {
 }
 
 /// A result, and what the machine decided about it.
-pub(crate) type JudgedResult = (GivenResult, DeliveryVerdict);
+pub(crate) type CheckedResult = (GivenResult, DeliveryVerdict);
 
 /// A query after a delivery, and the verdicts in the order of the results.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     pub(crate) snapshot: Snapshot,
-    pub(crate) judged: Vec<JudgedResult>,
+    pub(crate) judged: Vec<CheckedResult>,
 }
 
 impl GivenResult {
@@ -93,7 +96,7 @@ impl GivenResult {
             CallRef::Claimed(id, lease) => DeliveryTarget::Claimed(*id, Arc::clone(lease)),
             CallRef::Foreign(_) => return None,
         };
-        Some(Delivery { target, outcome: self.outcome.clone() })
+        Some(Delivery { target, outcome: self.outcome.clone(), took: self.took })
     }
 }
 
@@ -107,13 +110,13 @@ pub(crate) fn read_result(fields: &BodyFields<'_>) -> Option<GivenResult> {
         let message = format!("is missing: say which call it is for, here or as `{name_path}`");
         fields.reject("toolCallId", "missing", message);
     }
-    let outcome = read_outcome(fields);
+    let (outcome, took) = (read_outcome(fields), read_took(fields));
     let which = match (id, &tool_name) {
         (Some(id), _) => CallRef::of(id),
         (None, Some(name)) => CallRef::Tool(name.clone()),
         (None, None) => return None,
     };
-    Some(GivenResult { which, tool_name, outcome: outcome? })
+    Some(GivenResult { which, tool_name, outcome: outcome?, took })
 }
 
 pub(crate) fn read_outcome(fields: &BodyFields<'_>) -> Option<Outcome> {
@@ -146,7 +149,16 @@ pub(crate) fn read_outcome(fields: &BodyFields<'_>) -> Option<Outcome> {
     }
 }
 
-/// The content of a failure beside its message, if any.
+/// `duration`: how long the tool ran, as the client has measured it.
+pub(crate) fn read_took(fields: &BodyFields<'_>) -> Option<Duration> {
+    let took = duration::measured_from_json(&fields.get("duration")?);
+    if took.is_none() {
+        fields.reject("duration", "invalid_duration", "must be how long the tool ran, such as `70ms` or `1.5s`");
+    }
+    took
+}
+
+/// The content of a failure in addition to its message, if any.
 fn some_content(value: Option<Value>) -> Option<Content> {
     value.filter(|value| !value.is_null()).map(Content::Inline)
 }
@@ -201,13 +213,13 @@ pub(crate) async fn deliver(
     Ok(Delivered { snapshot, judged })
 }
 
-/// Whether a result is the outcome of its call: it is new, or a replay.
+/// Whether a result is the outcome of its call: accepted now, or a replay.
 pub(crate) fn counts(verdict: DeliveryVerdict) -> bool {
     matches!(verdict, DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_))
 }
 
-/// The error of a delivery of which nothing counts: that of its first result.
-pub(crate) fn refuse_unused(head: &Head, judged: &[JudgedResult]) -> Result<(), ApiError> {
+/// The error of a delivery without an accepted result: that of its first result.
+pub(crate) fn refuse_unused(head: &Head, judged: &[CheckedResult]) -> Result<(), ApiError> {
     match judged.first() {
         None => Err(ApiError::new(Code::InvalidToolResult, "the post has no result")),
         Some(_) if judged.iter().any(|(_, verdict)| counts(*verdict)) => Ok(()),
@@ -248,7 +260,7 @@ pub(crate) fn call_of(verdict: DeliveryVerdict) -> Option<CallId> {
 
 pub(crate) fn verdict_sentence(named: &str, verdict: DeliveryVerdict) -> String {
     match verdict {
-        // These count: the caller has checked that there is none of them.
+        // Results that were accepted: the caller has checked that there are none.
         DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_) => format!("{named} has its result"),
         DeliveryVerdict::AlreadyResolved(_) => format!("{named} already has another result, which stays"),
         DeliveryVerdict::Expired(_) => format!("{named} was not answered in time; the agent went on without it"),
@@ -273,7 +285,7 @@ pub(crate) fn recorded_hash(head: &Head, verdict: DeliveryVerdict) -> Option<Val
 
 /// The log has a line for each of the first results that were not used, and one for all others: a client chooses how
 /// many there are.
-fn log_unused(head: &Head, judged: &[JudgedResult]) {
+fn log_unused(head: &Head, judged: &[CheckedResult]) {
     const LINES: usize = 8;
     let unused: Vec<_> = judged.iter().filter(|(_, verdict)| verdict_word(*verdict).1.is_some()).collect();
     for (result, verdict) in unused.iter().take(LINES) {

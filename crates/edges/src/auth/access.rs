@@ -86,7 +86,7 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// No authentication, for ever.
+    /// No authentication, forever.
     #[must_use]
     pub fn open() -> Self {
         Self::new(watch::Sender::new(Arc::new(Policy::open())).subscribe(), Arc::new(SystemClock), Arc::default())
@@ -155,7 +155,7 @@ impl Access {
     pub(super) async fn revoked(mut self, proof: CredentialProof, grant: Arc<Grant>, permitted: Permitted) -> ApiError {
         loop {
             let now = self.clock.now();
-            let expires = match self.policy.borrow_and_update().recall(&proof, &grant, now) {
+            let expires = match self.policy.borrow_and_update().revalidate(&proof, &grant, now) {
                 None => return gate::unauthorized(),
                 Some(held) => match permitted.check(held, &grant) {
                     Ok(()) => held.expires,
@@ -184,11 +184,11 @@ impl Access {
 
 impl Policy {
     /// What is granted now on a proof on which `granted` was; nothing if it proves nothing any more.
-    fn recall<'a>(&'a self, proof: &CredentialProof, granted: &'a Grant, now: Timestamp) -> Option<&'a Grant> {
+    fn revalidate<'a>(&'a self, proof: &CredentialProof, granted: &'a Grant, now: Timestamp) -> Option<&'a Grant> {
         match (&self.0, proof) {
             (None, _) => Some(granted),
             (Some(_), CredentialProof::Open) => None,
-            (Some(guarded), CredentialProof::Key(digest)) => guarded.keys.recall(*digest, now),
+            (Some(guarded), CredentialProof::Key(digest)) => guarded.keys.revalidate(*digest, now),
             (Some(guarded), CredentialProof::Token(issuer)) => {
                 let is_known = guarded.issuers.iter().any(|known| known.id == *issuer);
                 (is_known && granted.holds_at(now)).then_some(granted)

@@ -214,11 +214,11 @@ pub struct Jwks(Vec<Jwk>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Jwk {
     id: Option<String>,
-    material: Material,
+    material: KeyMaterial,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Material {
+enum KeyMaterial {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
@@ -262,13 +262,13 @@ impl Jwk {
         let text = |name: &str| key.get(name).and_then(Value::as_str);
         let part = |name: &str| bytes(text(name)?).ok();
         let material = match (text("kty")?, text("crv")) {
-            ("RSA", _) => Material::Rsa { modulus: part("n")?, exponent: part("e")? },
+            ("RSA", _) => KeyMaterial::Rsa { modulus: part("n")?, exponent: part("e")? },
             ("EC", Some("P-256")) => {
                 let (x, y) = (part("x")?, part("y")?);
                 let is_point = x.len() == 32 && y.len() == 32;
-                Material::P256(is_point.then(|| [&[4], x.as_slice(), y.as_slice()].concat())?)
+                KeyMaterial::P256(is_point.then(|| [&[4], x.as_slice(), y.as_slice()].concat())?)
             }
-            ("OKP", Some("Ed25519")) => Material::Ed25519(part("x").filter(|x| x.len() == 32)?),
+            ("OKP", Some("Ed25519")) => KeyMaterial::Ed25519(part("x").filter(|x| x.len() == 32)?),
             _ => return None,
         };
         let key = Self { id: text("kid").map(str::to_owned), material };
@@ -279,23 +279,25 @@ impl Jwk {
 
     fn algorithm(&self) -> Algorithm {
         match self.material {
-            Material::Rsa { .. } => Algorithm::Rs256,
-            Material::P256(_) => Algorithm::Es256,
-            Material::Ed25519(_) => Algorithm::EdDsa,
+            KeyMaterial::Rsa { .. } => Algorithm::Rs256,
+            KeyMaterial::P256(_) => Algorithm::Es256,
+            KeyMaterial::Ed25519(_) => Algorithm::EdDsa,
         }
     }
 
     fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.material {
-            Material::Rsa { modulus, exponent } => RsaPublicKeyComponents { n: modulus, e: exponent }.verify(
+            KeyMaterial::Rsa { modulus, exponent } => RsaPublicKeyComponents { n: modulus, e: exponent }.verify(
                 &signature::RSA_PKCS1_2048_8192_SHA256,
                 message,
                 signature,
             ),
-            Material::P256(point) => {
+            KeyMaterial::P256(point) => {
                 UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
             }
-            Material::Ed25519(point) => UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signature),
+            KeyMaterial::Ed25519(point) => {
+                UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signature)
+            }
         }
         .is_ok()
     }

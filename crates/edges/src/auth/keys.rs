@@ -110,7 +110,7 @@ impl Keyring {
     }
 
     /// What a key that was verified before may still do.
-    pub(super) fn recall(&self, digest: Digest, now: Timestamp) -> Option<&Grant> {
+    pub(super) fn revalidate(&self, digest: Digest, now: Timestamp) -> Option<&Grant> {
         let key = self.keys.get(*self.by_digest.get(&digest)?)?;
         (!key.revoked && key.grant.holds_at(now)).then_some(&key.grant)
     }
@@ -162,9 +162,9 @@ mod tests {
         check(&ring, Some("pk-ark-a"), "sk-a", None);
         check(&ring, None, "sk-b", None);
         check(&ring, None, "sk-c", Some("c"));
-        assert_eq!(ring.recall(digest, NOW), None);
-        assert!(ring.recall(Digest::of("sk-c"), NOW).is_some());
-        assert_eq!(ring.recall(Digest::of("sk-c"), Timestamp(NOW.0 + 1)), None);
+        assert_eq!(ring.revalidate(digest, NOW), None);
+        assert!(ring.revalidate(Digest::of("sk-c"), NOW).is_some());
+        assert_eq!(ring.revalidate(Digest::of("sk-c"), Timestamp(NOW.0 + 1)), None);
     }
 
     #[test]

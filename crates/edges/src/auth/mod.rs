@@ -43,7 +43,7 @@ macro_rules! rights {
 rights! {
     /// See agents, queries, results and events.
     Read "read",
-    /// Create queries, cancel them and let them go on.
+    /// Create queries, cancel them and resume them.
     Run "run",
     /// Deliver the results of outside tools.
     Deliver "deliver",

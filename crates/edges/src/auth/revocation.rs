@@ -1,9 +1,9 @@
 //! Revocation: ends responses whose credential was revoked or narrowed meanwhile.
 //!
-//! What a request may do is decided when it arrives; its response may take a while: a long poll waits, a stream goes
-//! on. As soon as the credential does not permit the request any more, a response that has not begun becomes the
-//! refusal that a new request would get, and one that has begun ends. A key that changes in any other way ends
-//! nothing. What the request has done by then stays done: only its response is withheld.
+//! What a request may do is decided when it arrives; its response may take a while: a long poll waits, a stream
+//! continues. As soon as the credential does not permit the request any more, a response that has not begun becomes the
+//! refusal that a new request would get, and one that has begun ends. A key that changes in any other way ends nothing.
+//! What the request has done by then stays done: only its response is withheld.
 
 use std::{
     future::Future,

@@ -94,6 +94,7 @@ codes! {
     EntryTooLarge = UNPROCESSABLE_ENTITY "entry_too_large",
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
+    TeamNotFound = UNPROCESSABLE_ENTITY "team_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
@@ -116,6 +117,7 @@ codes! {
     NotWithheld = CONFLICT "not_withheld",
     QueryChanged = CONFLICT "query_changed",
     QueryNotHeld = CONFLICT "query_not_held",
+    QueryNotCompleted = CONFLICT "query_not_completed",
     ConversationBusy = CONFLICT "conversation_busy",
     JournalFull = CONFLICT "journal_full",
     AlreadyResolved = CONFLICT "already_resolved",
@@ -191,7 +193,7 @@ impl ApiError {
         Self { code, message: message.into(), details: faults, omitted: 0, detail, cause: None }
     }
 
-    /// Shows what was sent beside what is wrong with it. It is parsed a second time, since the reader has
+    /// Shows what was sent next to what is wrong with it. It is parsed a second time, since the reader has
     /// consumed the first.
     pub(crate) fn about(mut self, sent: &[u8]) -> Self {
         if let ErrorDetail::Faults(echo) = &mut self.detail {
@@ -228,6 +230,10 @@ impl From<EngineError> for ApiError {
             EngineError::AgentNotFound(namespace, name) => {
                 (Code::AgentNotFound, format!("Agent '{}' not found in namespace {namespace}", clip(name)))
             }
+            EngineError::TeamNotFound(namespace, name) => {
+                (Code::TeamNotFound, format!("Team '{}' not found in namespace {namespace}", clip(name)))
+            }
+            EngineError::TeamIncomplete { .. } => (Code::TeamNotFound, error.to_string()),
             EngineError::NameTaken(namespace, name) => {
                 (Code::QueryExists, format!("Query '{name}' already exists in namespace {namespace}"))
             }

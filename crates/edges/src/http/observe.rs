@@ -114,7 +114,7 @@ impl ObservedRequest {
     }
 }
 
-/// Says why a request was not done, where that is known.
+/// Logs why a request failed, where that is known.
 pub(super) fn log_cause(response: &Response) {
     if let Some(Cause(cause)) = response.extensions().get::<Cause>() {
         log(response.status(), &**cause);

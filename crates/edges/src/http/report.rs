@@ -32,7 +32,7 @@ impl Deref for RequestReport {
 }
 
 impl RequestReport {
-    /// Goes on with the warnings of an earlier step.
+    /// Continues with the warnings of an earlier step.
     pub(crate) fn new(class: Code, warnings: Vec<String>) -> Self {
         Self { report: Report::of_request(), class, warnings }
     }

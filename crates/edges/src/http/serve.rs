@@ -273,7 +273,7 @@ impl HttpBody for TrackedBody {
 }
 
 /// A connection with a write timeout: it fails when the client reads nothing for [`WRITE_TIMEOUT`]. Without that,
-/// a client that stops reading would keep its stream open for ever.
+/// a client that stops reading would keep its stream open forever.
 struct TimedStream {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,

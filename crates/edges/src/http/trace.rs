@@ -19,7 +19,7 @@ use axum::{
 };
 use bosun_core::trace::TraceContext;
 
-/// W3C's: the caller's trace, in which the request goes on.
+/// W3C's: the caller's trace, in which the request continues.
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 

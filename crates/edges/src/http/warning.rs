@@ -49,7 +49,7 @@ impl Warnings {
     }
 }
 
-/// Goes on with the warnings of an earlier step, which are all kept: they are few.
+/// Continues with the warnings of an earlier step, which are all kept: they are few.
 impl From<Vec<String>> for Warnings {
     fn from(kept: Vec<String>) -> Self {
         Self { known: kept.iter().cloned().collect(), before: kept.len(), kept, omitted: 0 }

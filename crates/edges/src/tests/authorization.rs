@@ -304,7 +304,7 @@ fn the_page_of_security_says_what_every_route_needs() {
     }
 }
 
-/// Routes come from the tables, and so does their gate: none is added beside it.
+/// Routes come from the tables, and so does their gate: none bypasses it.
 #[test]
 fn no_route_is_made_outside_the_tables() {
     let mut files = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
@@ -443,7 +443,7 @@ async fn tenants_with_the_same_names_never_meet() {
     }
 }
 
-/// Opens a stream on the waiting query `q`; the model never goes on, so it never ends by itself.
+/// Opens a stream on the waiting query `q`; the model never continues, so it never ends by itself.
 async fn open_stream(world: &TestServer, id: &str) -> Events {
     let authorization = format!("Bearer sk-{id}");
     let headers = [("authorization", authorization.as_str())];

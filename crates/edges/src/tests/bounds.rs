@@ -139,7 +139,7 @@ async fn warnings_are_kept_up_to_a_number_and_the_others_are_counted() {
     let journal = world.journal("q").await;
     let Event::Created { spec, .. } = &journal[0].event else { panic!("not created") };
     assert_eq!(spec.warnings.len(), ceiling::WARNINGS_KEPT + 1, "the journal has no more of them");
-    // What a later request brings is said beside what the first one did.
+    // The excess of a later request is reported in addition to that of the first one.
     let read = world.get("/v1/queries/q?colour=red").await.ok();
     assert_eq!(read["warnings"].as_array().unwrap().len(), ceiling::WARNINGS_KEPT + 2);
 }

@@ -1,4 +1,4 @@
-//! Queries that go on where earlier ones ended.
+//! Queries that continue where earlier ones ended.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn talking() -> ScriptedModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_goes_on_where_it_ended() {
+async fn a_session_continues_where_it_ended() {
     let world = TestServer::new(talking()).await;
     // As the n8n node sends it: a memory and a session, and no conversation.
     let session =

@@ -44,7 +44,7 @@ fn replayed(answer: &HttpReply) -> bool {
 }
 
 /// What the model read as the result of the last call.
-fn told(world: &TestServer) -> Vec<String> {
+fn tool_results_sent(world: &TestServer) -> Vec<String> {
     let requests = world.model.requests();
     let messages = &requests.last().unwrap().messages;
     messages
@@ -54,6 +54,56 @@ fn told(world: &TestServer) -> Vec<String> {
             _ => None,
         })
         .collect()
+}
+
+/// In a batch, each call has its own time and not that of the slowest.
+#[tokio::test(start_paused = true)]
+async fn the_time_that_the_client_measured_is_in_the_history() {
+    let (world, ids) = paused_on_three().await;
+    let result = |id: &str, duration: Value| json!({"toolCallId": id, "result": "1", "duration": duration});
+    let wrong = json!({"toolResults": [result(&ids[0], json!("soon"))]});
+    assert_eq!(world.post(RESULTS, &wrong).await.refusal(), (422, "invalid_tool_result"));
+    let batch = json!({"toolResults": [result(&ids[0], json!("70ms")), result(&ids[1], json!(1.5)), result(&ids[2], json!(0))]});
+    let ended = world.post(RESULTS, &batch).await.ok();
+    let history = ended["toolExecutionHistory"].as_array().unwrap();
+    let durations: Vec<_> = history.iter().map(|call| call["duration"].as_str().unwrap()).collect();
+    assert_eq!(durations, ["70ms", "1.5s", "0s"]);
+    // It is no part of the result: the same one with another time is a replay.
+    let again = json!({"toolResults": [result(&ids[0], json!("9s"))]});
+    assert!(replayed(&world.post(RESULTS, &again).await));
+    assert_eq!(world.get("/v1/queries/q?view=rfc").await.ok()["toolExecutionHistory"][0]["duration"], "70ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_uploaded_result_is_a_parameter() {
+    let (world, id) = paused().await;
+    let path = format!("/v1/queries/q/tool-calls/{id}/result?duration=250ms");
+    let sent = world.send("PUT", &path, &[("content-type", "text/plain")], "2108".to_owned()).await.ok();
+    assert_eq!(sent["toolExecutionHistory"][0]["duration"], "250ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_may_end_its_query_when_its_call_expires() {
+    for (of_tool, of_query, expect) in
+        [("fail", "tell", "failed"), ("tell", "fail", "completed"), ("fail", "fail", "failed")]
+    {
+        let world = TestServer::new(calculating()).await;
+        let mut query = with_calculator("q");
+        query["externalTools"][0]["onExpired"] = of_tool.into();
+        query["onExpired"] = of_query.into();
+        world.post("/v1/queries?wait=true", &query).await.ok();
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        let ended = world.get("/v1/queries/q?wait=20s").await.ok();
+        assert_eq!(ended["status"], expect, "{of_tool} {of_query}: {ended}");
+        if expect == "failed" {
+            assert_eq!(ended["error"]["code"], "call_expired");
+            assert!(ended["error"]["message"].as_str().unwrap().contains("the tool has `onExpired: fail`"), "{ended}");
+        }
+    }
+    let world = TestServer::new(calculating()).await;
+    let mut query = with_calculator("q");
+    query["externalTools"][0]["onExpired"] = "shout".into();
+    assert_eq!(world.post("/v1/queries", &query).await.refusal(), (422, "invalid_tool_definitions"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +121,7 @@ async fn the_first_result_counts_and_the_same_again_is_a_replay() {
     let other = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2109"})).await;
     assert_eq!(other.refusal(), (409, "already_resolved"));
     assert_answer("already_resolved", &other.body);
-    assert_eq!(told(&world), ["2108"]);
+    assert_eq!(tool_results_sent(&world), ["2108"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +142,10 @@ async fn a_late_result_is_refused_and_never_shown_to_the_model() {
     let query = world.get("/v1/queries/q?wait=true").await.ok();
     assert_eq!(query["status"], "completed");
     assert_eq!(query["toolExecutionHistory"][0]["error"]["code"], "call_expired");
-    assert_eq!(told(&world), ["Error: External tool execution timeout: no result for `calculator` in time"]);
+    assert_eq!(
+        tool_results_sent(&world),
+        ["Error: External tool execution timeout: no result for `calculator` in time"]
+    );
     let again = world.post(RESULTS, &json!({"toolCallId": id, "toolResult": "2108"})).await;
     assert_eq!(again.refusal(), (410, "call_expired"));
 }
@@ -179,13 +232,13 @@ async fn a_bad_post_consumes_nothing() {
     assert_eq!(good.ok()["status"], "completed");
 }
 
-/// What the model reads when this is posted beside the id.
+/// What the model reads when this is posted next to the id.
 async fn read_by_model(fields: Value) -> String {
     let (world, id) = paused().await;
     let mut body = fields;
     body["toolCallId"] = json!(id);
     world.post(RESULTS, &body).await.ok();
-    told(&world).remove(0)
+    tool_results_sent(&world).remove(0)
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +285,7 @@ async fn a_batch_is_recorded_whole_and_read_in_the_models_order() {
     let answer = world.post(RESULTS, &batch).await;
     assert!(!replayed(&answer));
     assert_answer("batch", &answer.ok());
-    assert_eq!(told(&world), ["1", "Error: two", "noon"]);
+    assert_eq!(tool_results_sent(&world), ["1", "Error: two", "noon"]);
     let again = world.post(RESULTS, &batch).await;
     assert!(replayed(&again));
     let statuses: Vec<_> = again.body["results"].as_array().unwrap().iter().map(|result| &result["status"]).collect();

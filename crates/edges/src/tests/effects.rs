@@ -79,6 +79,12 @@ fn script() -> ScriptedModel {
             ],
         )
         .on("mine", vec![ScriptedTurn::say("my answer")])
+        .on(
+            r#"{"input":"mine","output":"my answer"}"#,
+            vec![ScriptedTurn::say(r#"{"score": 0.5, "reasoning": "It is mine."}"#)],
+        )
+        // The judge of what was planted is still thinking.
+        .on(r#"{"input":"canary-input","output":"canary-answer"}"#, vec![ScriptedTurn::default().hanging()])
 }
 
 async fn stage() -> PlantedServer {
@@ -113,6 +119,7 @@ async fn stage() -> PlantedServer {
         ("agents", json!({"prompt": "Be brief."})),
         ("memories", json!({"maxMessages": 5})),
         ("teams", json!({"strategy": "sequential", "members": []})),
+        ("evaluators", json!({"parameters": [{"name": "model.name", "value": "default"}]})),
         ("models", secret_model()),
         (
             "tools",
@@ -128,6 +135,11 @@ async fn stage() -> PlantedServer {
         assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
         assert!(!answer.body.to_string().contains(SECRET), "{kind}: {}", answer.body);
     }
+    let judged = json!({
+        "name": "judging", "evaluator": {"name": "stored", "parameters": [{"name": "context", "value": "canary-note"}]},
+        "config": {"input": "canary-input", "output": "canary-answer"},
+    });
+    world.post("/v1/evaluations", &judged).await.ok();
     let keys = KEYS.iter().map(|rights| key(&id_of(rights), &["default"], rights.iter().copied().collect())).collect();
     PlantedServer { world: world.guarded(&policy(keys)), calls, claimed }
 }
@@ -147,7 +159,7 @@ fn secret_model() -> Value {
     }}})
 }
 
-/// One request, and what its effect needs beside what the route needs.
+/// One request, and the rights that its effect needs in addition to those of the route.
 #[derive(Debug)]
 struct SentRequest {
     path: String,
@@ -181,6 +193,21 @@ fn requests(route: &RouteEntry, PlantedServer { calls, claimed, .. }: &PlantedSe
         ("post", "/queries") => one(json!({
             "name": "new", "input": "mine", "target": {"type": "agent", "name": "math-assistant"}, "wait": "5s",
         })),
+        ("post", "/evaluations") => {
+            let evaluator = json!({"name": "stored"});
+            let texts = json!({"input": "mine", "output": "my answer"});
+            let query = json!({"queryRef": {"name": "done"}});
+            vec![
+                SentRequest::json(
+                    &path,
+                    &json!({"name": "new", "evaluator": evaluator, "config": texts, "wait": "5s"}),
+                ),
+                SentRequest::json(&path, &json!({"type": "query", "evaluator": evaluator, "config": query})).also(Read),
+            ]
+        }
+        (_, sub) if sub.starts_with("/evaluations/") => {
+            vec![SentRequest::json(&path.replace("{name}", "judging"), &json!({}))]
+        }
         ("post", "/models/{name}/query") => {
             vec![SentRequest::json(&path.replace("{name}", "default"), &json!({"prompt": "mine"}))]
         }
@@ -190,7 +217,7 @@ fn requests(route: &RouteEntry, PlantedServer { calls, claimed, .. }: &PlantedSe
         (_, sub) if sub.starts_with("/conversations") || sub.starts_with("/sessions") => {
             vec![SentRequest::json(&path.replace("{name}", "done").replace("{id}", "talk-done"), &json!({}))]
         }
-        // A claim is a change, although it is a GET: `tests/it/acts.rs` has it.
+        // A claim is a change, although it is a GET: `tests/it/audit_coverage.rs` has it.
         ("get", "/tool-calls") => vec![SentRequest::json(&format!("{path}?tools=none"), &json!({}))],
         ("post", "/tool-calls/{id}/heartbeat" | "/tool-calls/{id}/result") => {
             let (call, lease) = claimed;
@@ -261,11 +288,11 @@ fn of_query(route: &RouteEntry, path: &str, name: &str, call: &str) -> Vec<SentR
 /// Everything that a request can change.
 async fn fingerprint(world: &TestServer) -> String {
     let namespace = Namespace::default();
-    let page = QueryPage { limit: 1_000, before: None, status: None, approvals: false };
+    let page = QueryPage { limit: 1_000, ..QueryPage::default() };
     let listed = world.engine.list(&namespace, &page).await.unwrap();
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
-    let said = world.engine.said(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
+    let said = world.engine.conversation_turns(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
     let resources = world.store.resources(None).await.unwrap();
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
     let server = world.engine.registry().tool_server(&namespace, "stored");

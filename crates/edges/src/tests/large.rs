@@ -99,7 +99,7 @@ async fn the_same_body_again_is_a_replay_and_another_one_is_refused() {
     let other = put(&world, &path, TEXT, format!("{text}!")).await;
     assert_eq!(other.refusal(), (409, "already_resolved"));
     assert_eq!(put(&world, &path, TEXT, "small").await.refusal(), (409, "already_resolved"));
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap().len(), 1, "what was refused was not kept");
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap().len(), 1, "what was refused was not kept");
 }
 
 /// What a post could bring is the same result by either way, in either order.
@@ -141,7 +141,7 @@ async fn small_results_stay_in_the_journal_and_can_be_read_too() {
     let (world, path) = paused().await;
     put(&world, &path, JSON, r#"{"b": 1, "a": 2}"#).await.ok();
     assert_eq!(*recorded(&world).await, bosun_core::Outcome::success(json!({"b": 1, "a": 2})));
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap(), []);
     let read = world.get(&path).await;
     assert_eq!(read.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(read.header("content-length"), Some("13"));
@@ -286,7 +286,7 @@ async fn what_is_refused_leaves_nothing_behind() {
         assert_eq!(answer.refusal(), (400, "invalid_parameter"), "{parameters}");
     }
     assert_eq!(world.get("/v1/queries/q").await.ok()["toolCall"]["id"], id_of(&path), "it still waits");
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap(), []);
     assert_eq!(put(&world, &path, TEXT, "2108").await.ok()["status"], "completed");
 }
 
@@ -342,7 +342,7 @@ async fn a_call_that_expires_while_its_result_comes_is_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_client_is_not_waited_for_for_ever() {
+async fn a_slow_client_is_not_waited_for_forever() {
     let (world, path) = paused().await;
     let silent = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
     assert_eq!(put(&world, &path, TEXT, silent).await.refusal(), (408, "request_timeout"));

@@ -11,6 +11,7 @@ mod conversations;
 mod delivering;
 mod described;
 mod effects;
+mod evaluating;
 mod figures;
 mod large;
 mod malformed;

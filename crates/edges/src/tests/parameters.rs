@@ -24,7 +24,8 @@ async fn a_parameter_of_another_route_is_warned_about_and_not_judged() {
     for (path, parameter, value) in [
         ("/v1/queries", "top", "3"),
         ("/v1/queries", "view", "garbage"),
-        ("/v1/queries", "since", "garbage"),
+        ("/v1/queries", "cursor", "garbage"),
+        ("/v1/queries/q", "since", "garbage"),
         ("/v1/queries/q", "from", "garbage"),
         ("/v1/queries/q", "limit", "0"),
         ("/v1/queries/q", "cursor", "garbage"),
@@ -61,6 +62,8 @@ async fn a_parameter_of_the_route_is_judged() {
         ("/v1/queries", "limit", "0"),
         ("/v1/queries", "state", "garbage"),
         ("/v1/queries", "continue_token", ""),
+        ("/v1/queries", "since", "garbage"),
+        ("/v1/queries", "labelSelector", "a%3Db%3Dc"),
         ("/v1/queries/q", "wait", "garbage"),
         ("/v1/queries/q", "view", "garbage"),
         ("/v1/agents", "limit", "1001"),
@@ -96,7 +99,7 @@ fn sample(parameter: &Value) -> String {
     let schema = &parameter["schema"];
     match parameter["name"].as_str().unwrap() {
         "wait" => return "1s".to_owned(),
-        "from" | "to" | "since" => return "1h".to_owned(),
+        "from" | "to" | "since" | "until" => return "1h".to_owned(),
         "lease" => return "60s".to_owned(),
         "action" => return "call.delivered".to_owned(),
         _ => {}

@@ -27,7 +27,7 @@ pub(super) struct ParsedSseEvent {
 }
 
 impl ParsedSseEvent {
-    /// What it says beside which query it is of.
+    /// What it says in addition to the query that it belongs to.
     fn own_data(&self) -> Value {
         let mut data = self.data.clone();
         for name in ["queryName", "uid"] {
@@ -379,7 +379,7 @@ async fn an_expired_call_is_streamed_as_finished_without_success() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_begins_again_says_so() {
     let world =
-        TestServer::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["one ", "two"]).breaking_off()])).await;
+        TestServer::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["one ", "two"]).disconnecting()])).await;
     world.post("/v1/queries?wait=true", &plain("q")).await.ok();
     let events = Events::of(&world, "q", None).await.rest().await;
     let attempts: Vec<_> = events

@@ -25,7 +25,7 @@ use crate::{
     engine::Inner,
     queries::live::QueryKey,
     store::{Runnable, WantedQueries},
-    turns::driver::{self, FoundAs},
+    turns::driver::{self, DriverStart},
 };
 
 /// How many queries are fetched at a time: a fetch costs about as much as starting one of them.
@@ -259,7 +259,7 @@ impl FetchedQueue {
             let live = inner.live_queries.entry(&key);
             // Otherwise a driver has claimed it, and checks once more before it releases the claim.
             if live.claim().await {
-                let found = if inherited { FoundAs::Inherited } else { FoundAs::Due };
+                let found = if inherited { DriverStart::Inherited } else { DriverStart::Due };
                 inner.tasks.spawn(driver::drive(live, permit, found, None));
                 has_started = true;
             }

@@ -3,7 +3,7 @@
 //! A machine that boots with a wrong clock, an operator, or NTP may set the wall clock; a suspended machine wakes up
 //! with a later one. What is overdue after a step need not be: [`ClockSteps`] suspends deletion and expiry until the
 //! wall clock has been steady for a while, so that a temporarily wrong clock destroys nothing. A step while no process
-//! ran cannot be told from downtime.
+//! ran cannot be distinguished from downtime.
 
 use std::{
     sync::{Mutex, PoisonError},

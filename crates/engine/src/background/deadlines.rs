@@ -119,7 +119,7 @@ async fn expire_readable(inner: &Arc<Inner>, key: &QueryKey, now: Timestamp) -> 
     let mut locked = live.lock(&*inner.store).await?;
     let Some(state) = locked.state() else { return Ok(()) };
     let events = machine::expire(&state.head, now);
-    let position = inner.move_on(&live, &mut locked, now, events, "expire.appended")?;
+    let position = inner.append_and_drive(&live, &mut locked, now, events, "expire.appended")?;
     drop(locked);
     // Until it is durable, the store would return the query as due again.
     inner.make_durable(&live, position).await

@@ -38,13 +38,13 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 const BETWEEN_TENDING: Duration = Duration::from_secs(5);
 
 /// Maintains the audit log until the engine drains.
-pub(crate) async fn tend_records(inner: Arc<Inner>) {
+pub(crate) async fn maintain_records(inner: Arc<Inner>) {
     while !inner.draining.is_cancelled() {
         let Some(now) = inner.clock_steps.steady_now(&*inner.clock, DELETES_AFTER) else {
             inner.pause(BETWEEN_TENDING).await;
             continue;
         };
-        match inner.store.tend_records(now).await {
+        match inner.store.maintain_records(now).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => tracing::warn!(error = %error, "the audit log cannot be maintained right now"),

@@ -73,14 +73,14 @@ impl Blobs for MemoryBlobs {
         }))
     }
 
-    async fn aged(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {
+    async fn older_than(&self, age: Duration) -> Result<Vec<ContentHash>, StoreError> {
         Ok(self.lock().iter().filter(|(_, sealed)| sealed.at.elapsed() >= age).map(|(hash, _)| *hash).collect())
     }
 
     async fn remove(&self, hash: ContentHash, age: Duration) -> Result<bool, StoreError> {
         let mut sealed = self.lock();
-        let aged = sealed.get(&hash).is_some_and(|sealed| sealed.at.elapsed() >= age);
-        Ok(aged && sealed.remove(&hash).is_some())
+        let older_than = sealed.get(&hash).is_some_and(|sealed| sealed.at.elapsed() >= age);
+        Ok(older_than && sealed.remove(&hash).is_some())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     registry::MemoryWindow,
     store::{
         Removal, StoredDocument,
-        conversations::{Conversation, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations},
+        conversations::{Conversation, ConversationTurn, Frame, Joining, Listing, Size, WantedConversations},
     },
 };
 
@@ -62,7 +62,7 @@ impl Inner {
     /// no model that could be shown the history.
     pub(crate) async fn join(&self, submission: &Submission, uid: QueryUid) -> Result<Option<Joining>, EngineError> {
         let (namespace, asked) = (&submission.namespace, &submission.conversation);
-        if submission.target_kind == TargetKind::Tool {
+        if matches!(submission.target_kind, TargetKind::Tool | TargetKind::Team) {
             return Ok(None);
         }
         let name = asked.memory.as_deref().unwrap_or(DEFAULT_MEMORY);
@@ -81,9 +81,9 @@ impl Inner {
             return Ok(Some(Joining { key, alone, after: None, history: None }));
         };
         let key = ConversationKey { memory, id };
-        let said = self.store.history(namespace, &key, window.frame()).await?;
-        let after = said.last().map(|said| said.query);
-        let messages: Vec<_> = said.iter().flat_map(|said| said.messages.iter().cloned()).collect();
+        let turns = self.store.history(namespace, &key, window.frame()).await?;
+        let after = turns.last().map(|turn| turn.query);
+        let messages: Vec<_> = turns.iter().flat_map(|turn| turn.messages.iter().cloned()).collect();
         let history = if messages.is_empty() { None } else { Some(document(&History { messages })?) };
         Ok(Some(Joining { key, alone, after, history }))
     }
@@ -113,14 +113,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn said(
+    pub async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, EngineError> {
-        Ok(self.store().said(namespace, wanted, after, limit).await?)
+    ) -> Result<Listing<ConversationTurn>, EngineError> {
+        Ok(self.store().conversation_turns(namespace, wanted, after, limit).await?)
     }
 
     /// Deletes conversations, or the messages of one query in them, and returns how many were deleted. Open queries are

@@ -59,6 +59,12 @@ impl Engine {
         asked: AskedDecision,
         wait: Option<Duration>,
     ) -> Result<DecideReport, EngineError> {
+        let call = if let DecisionTarget::Call(call) = asked.target { Some(call) } else { None };
+        if let Some(owner) = self.inner.owner_of_approval(&key, call).await? {
+            let mut report = Box::pin(self.decide(by, owner, asked, None)).await?;
+            report.snapshot = self.get(&key, wait).await?;
+            return Ok(report);
+        }
         self.detached(async move |inner| {
             let live = inner.live_queries.entry(&key);
             let AskedDecision { target, decision, seen } = asked;
@@ -77,10 +83,10 @@ impl Engine {
                 inner.store.record(&head.namespace, refused)?;
             }
             let changed = !events.is_empty();
-            let position = inner.move_on(&live, &mut locked, now, events, "decide.appended")?;
+            let position = inner.append_and_drive(&live, &mut locked, now, events, "decide.appended")?;
             drop(locked);
-            let is_news = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
-            let wait = wait.filter(|_| verdicts.iter().any(is_news));
+            let awaits_next_action = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
+            let wait = wait.filter(|_| verdicts.iter().any(awaits_next_action));
             let snapshot = inner.answer(&live, position, wait).await?;
             if changed {
                 fault::point("decide.durable");
@@ -175,11 +181,11 @@ impl Inner {
 
     /// Validates values of parameters before they are delivered: invalid ones leave their call waiting.
     pub(crate) async fn check_values(&self, query: &Snapshot, deliveries: &[Delivery]) -> Result<(), EngineError> {
-        let Snapshot { head, transcript } = query;
+        let Snapshot { head, transcript, .. } = query;
         let is_request =
             |call: &CallHead| call.state.waiting().is_some_and(|waiting| waiting.on == WaitingOn::Parameters);
         let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
-        for Delivery { target, outcome } in deliveries {
+        for Delivery { target, outcome, .. } in deliveries {
             let is_meant = |call: &&CallHead| match target {
                 DeliveryTarget::Call(id) | DeliveryTarget::Claimed(id, _) => call.id == *id,
                 DeliveryTarget::Tool(name) => *call.tool == **name,

@@ -1,6 +1,6 @@
 //! What clients do to an existing query: deliver results, resume, cancel, delete.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Event, Outcome,
@@ -33,9 +33,12 @@ impl Engine {
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
+        if let Some(owners) = self.inner.owners(&key, &deliveries).await? {
+            return self.deliver_in_tree(by, key, owners.into_iter().zip(deliveries).collect(), hold, wait).await;
+        }
         self.detached(async move |inner| {
             let live = inner.live_queries.entry(&key);
-            let mut large = LargeResults::put_aside(&mut deliveries);
+            let mut large = LargeResults::extract_large(&mut deliveries);
             // Values of parameters are validated without the lock, for the entries up to this one.
             let mut validated = 0;
             let (mut locked, now, delivered) = loop {
@@ -62,10 +65,10 @@ impl Engine {
             inner.metrics.delivery_refused(delivered.refused.len());
             let changed = !delivered.events.is_empty();
             let resolved: Vec<_> = delivered.events.iter().filter_map(resolved).collect();
-            let position = inner.move_on(&live, &mut locked, now, delivered.events, "deliver.appended")?;
+            let position = inner.append_and_drive(&live, &mut locked, now, delivered.events, "deliver.appended")?;
             let cached = locked.state().map(|state| inner.cache_results(state, resolved)).unwrap_or_default();
             drop(locked);
-            let wait = wait.filter(|_| is_news(&delivered.verdicts));
+            let wait = wait.filter(|_| awaits_next_action(&delivered.verdicts));
             let snapshot = inner.answer(&live, position, wait).await.inspect_err(|_| {
                 // They may not have been committed, and the client was not told that they were.
                 cached.iter().for_each(|key| inner.result_cache.remove(key));
@@ -76,6 +79,32 @@ impl Engine {
             Ok(DeliverReport { verdicts: delivered.verdicts, snapshot })
         })
         .await
+    }
+
+    /// Delivers results to the queries of a tree that they are for. Those of one query are one append.
+    async fn deliver_in_tree(
+        &self,
+        by: Actor,
+        key: QueryKey,
+        results: Vec<(QueryKey, Delivery)>,
+        hold: bool,
+        wait: Option<Duration>,
+    ) -> Result<DeliverReport, EngineError> {
+        let mut verdicts = vec![DeliveryVerdict::Unknown; results.len()];
+        let mut by_owner: BTreeMap<QueryKey, Vec<(usize, Delivery)>> = BTreeMap::new();
+        for (index, (owner, delivery)) in results.into_iter().enumerate() {
+            by_owner.entry(owner).or_default().push((index, delivery));
+        }
+        for (owner, results) in by_owner {
+            let (places, deliveries): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+            let report = Box::pin(self.deliver(by.clone(), owner, deliveries, hold, None)).await?;
+            for (place, verdict) in places.into_iter().zip(report.verdicts) {
+                verdicts[place] = verdict;
+            }
+        }
+        let wait = wait.filter(|_| awaits_next_action(&verdicts));
+        let snapshot = self.get(&key, wait).await?;
+        Ok(DeliverReport { verdicts, snapshot })
     }
 
     /// Resumes a held query.
@@ -103,11 +132,26 @@ impl Engine {
         self.change(key, None, "cancel.appended", move |state| Ok(machine::cancel(&state.head, reason, &by))).await
     }
 
-    /// Deletes a query and its journal; one that has not ended is cancelled first.
+    /// Deletes a query and its journal, and those of all queries below it; one that has not ended is cancelled first.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
     pub async fn delete(&self, by: Actor, key: QueryKey) -> Result<(), EngineError> {
+        let snapshot = self.get(&key, None).await?;
+        let is_parent = snapshot.transcript.calls().any(|call| call.child.is_some());
+        if is_parent || snapshot.head.lineage.is_some() {
+            let reason = Some("the query was deleted".to_owned());
+            self.cancel(by.clone(), key.clone(), reason).await?;
+            // What it owes to its tree is done first: after the deletion there is no row that remembers it.
+            let live = self.inner.live_queries.entry(&key);
+            let position = self.inner.settle_end(&live, snapshot.head.uid).await?;
+            self.inner.make_durable(&live, position).await?;
+            self.delete_below(&by, &key).await?;
+        }
+        self.delete_one(by, key).await
+    }
+
+    pub(crate) async fn delete_one(&self, by: Actor, key: QueryKey) -> Result<(), EngineError> {
         self.detached(async move |inner| {
             let live = inner.live_queries.entry(&key);
             let mut locked = live.lock(&*inner.store).await?;
@@ -172,6 +216,6 @@ fn resolved(event: &Event) -> Option<(CallId, Arc<Outcome>)> {
 
 /// Whether a client that posted this waits for the agent's next action: also after a replay, since the first answer
 /// may have been lost on the way.
-fn is_news(verdicts: &[DeliveryVerdict]) -> bool {
+fn awaits_next_action(verdicts: &[DeliveryVerdict]) -> bool {
     verdicts.iter().any(|verdict| matches!(verdict, DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_)))
 }

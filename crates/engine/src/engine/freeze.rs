@@ -15,6 +15,7 @@ use bosun_core::{
     duration, json,
     query::{NarrowedLimit, TargetKind},
     schema::{self, Schema, SchemaCache, SchemaError, SchemaFault},
+    team::{Strategy, TeamPlan},
     template::{MissingValues, RenderError, Template},
     tool::{
         Confirm,
@@ -45,6 +46,8 @@ struct Answerer {
     confirm: Option<Confirm>,
     /// Warnings about tools that it lacks, and limits that were narrowed.
     absent: Vec<String>,
+    /// How its members take turns, if it is a team.
+    team: Option<Arc<TeamPlan>>,
 }
 
 impl Inner {
@@ -61,7 +64,7 @@ impl Inner {
                 let Some(source) = agent.and_then(|agent| agent.output_schema.clone()) else { return Ok(()) };
                 source
             }
-            (None, TargetKind::Model | TargetKind::Tool) => return Ok(()),
+            (None, TargetKind::Model | TargetKind::Tool | TargetKind::Team) => return Ok(()),
         };
         let schema = self.compiled(source).await.map_err(EngineError::InvalidOutputSchema)?;
         let of_tools = |tool: &Tool| self.schemas.get(json::content_hash(&tool.parameters))?.ok();
@@ -181,6 +184,9 @@ impl Inner {
             warnings,
             request,
             trace: submission.trace,
+            // Set by the parent that creates the query.
+            lineage: None,
+            team: answerer.team,
         };
         Ok((spec, toolset))
     }
@@ -201,6 +207,7 @@ impl Inner {
             output_schema: None,
             confirm: None,
             absent: Vec::new(),
+            team: None,
         };
         match submission.target_kind {
             TargetKind::Agent => self.agent(registry, submission, parameters),
@@ -214,6 +221,12 @@ impl Inner {
                     names: vec![registry.absent(namespace, name)],
                 })?;
                 Ok(alone("", vec![registry::frozen(tool)]))
+            }
+            TargetKind::Team => {
+                let (plan, members, selector) = team_parts(registry, namespace, name)?;
+                let model = selector.as_ref().map_or("", |(model, _)| model.as_str());
+                let prompt = selector.as_ref().and_then(|(_, prompt)| prompt.clone());
+                Ok(Answerer { prompt, team: Some(Arc::new(plan)), ..alone(model, members) })
             }
         }
     }
@@ -269,8 +282,43 @@ impl Inner {
             output_schema: agent.output_schema.clone(),
             confirm: agent.confirm,
             absent,
+            team: None,
         })
     }
+}
+
+/// A team as its query freezes it: the plan, the members as tools, and the model and the prompt of its selector.
+type TeamParts = (TeamPlan, Vec<Tool>, Option<(String, Option<String>)>);
+
+fn team_parts(registry: &Registry, namespace: &Namespace, name: &str) -> Result<TeamParts, EngineError> {
+    let team =
+        registry.team(namespace, name).ok_or_else(|| EngineError::TeamNotFound(namespace.clone(), name.to_owned()))?;
+    let incomplete = |missing: String| EngineError::TeamIncomplete { team: name.to_owned(), missing };
+    let (mut members, mut roles) = (Vec::new(), Vec::new());
+    for member in &team.members {
+        let missing = || incomplete(format!("its member `{}` does not exist", member.name));
+        let tool = registry.as_tool(namespace, member.kind, &member.name).ok_or_else(missing)?;
+        roles.push(tool.description.clone());
+        members.push(Tool { passes: vec!["*".to_owned()], ..tool });
+    }
+    let selector = match team.selector.as_deref().filter(|_| team.strategy == Strategy::Selector) {
+        None => None,
+        Some(selector) => {
+            let missing = || incomplete(format!("its selector `{selector}` does not exist"));
+            let agent = registry.agent(namespace, selector).ok_or_else(missing)?;
+            find_model(registry, namespace, &agent.model)?;
+            Some((agent.model.clone(), agent.prompt_for(&BTreeMap::new())?))
+        }
+    };
+    let plan = TeamPlan {
+        members: team.members.iter().map(|member| member.name.clone()).collect(),
+        strategy: team.strategy,
+        max_turns: team.max_turns,
+        edges: team.edges.clone(),
+        selector_prompt: team.selector_prompt.clone(),
+        roles,
+    };
+    Ok((plan, members, selector))
 }
 
 /// Decides once for the whole query whether calls of a tool wait for approval: a later change of a policy applies to
@@ -337,11 +385,11 @@ fn fill_in(text: &str, parameters: &BTreeMap<String, String>) -> Result<String, 
 
 /// The last user message: what lists show of a conversation.
 fn last_user_text(messages: &[Message]) -> String {
-    let said = messages.iter().rev().find_map(|message| match message {
+    let last = messages.iter().rev().find_map(|message| match message {
         Message::User(text) => Some(text.clone()),
         _ => None,
     });
-    said.unwrap_or_default()
+    last.unwrap_or_default()
 }
 
 /// Compiles schemas in order until their patterns exceed the total limit; the request is then rejected for that.

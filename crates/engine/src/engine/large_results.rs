@@ -11,8 +11,8 @@ use bosun_core::{
     Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryName, Toolset,
     ceiling::BLOCKS_SHOWN_BYTES,
     content::{BadContent, Blocks, ContentCheck, ContentDescription, LARGEST_BYTES, Large, MediaType},
-    machine::{self, CallStanding, Delivery, DeliveryVerdict, outcome_code},
-    showing::{ImageBudget, RESULT_SHOWN, Showing, ShownBlocks},
+    machine::{self, Delivery, DeliveryState, DeliveryVerdict, outcome_code},
+    result_rendering::{ImageBudget, RESULT_SHOWN, RenderedBlocks, ResultRenderer},
     transcript::Turn,
 };
 use bytes::{Bytes, BytesMut};
@@ -37,24 +37,24 @@ const STEP_BYTES: usize = 64 * 1024;
 
 /// Content that has to be sealed as a blob before an entry may refer to it.
 #[derive(Debug)]
-struct Aside {
+struct PendingBlob {
     hash: ContentHash,
     bytes: Bytes,
 }
 
 /// Moves content that is too large for a journal out of the outcome, and puts a reference in its place.
-fn put_aside(outcome: &mut Outcome) -> Option<Aside> {
+fn extract_large(outcome: &mut Outcome) -> Option<PendingBlob> {
     let content = outcome.content_mut().filter(|content| content.is_too_large_inline())?;
     let (large, text) = content.as_blob()?;
     let (hash, bytes) = (large.hash, Bytes::from(text.into_owned()));
     *content = Content::Large(large);
-    Some(Aside { hash, bytes })
+    Some(PendingBlob { hash, bytes })
 }
 
-async fn seal(blobs: &dyn Blobs, aside: &Aside) -> Result<(), StoreError> {
+async fn seal(blobs: &dyn Blobs, pending: &PendingBlob) -> Result<(), StoreError> {
     let mut draft = blobs.begin().await?;
-    draft.write(aside.bytes.clone()).await?;
-    draft.seal(aside.hash).await
+    draft.write(pending.bytes.clone()).await?;
+    draft.seal(pending.hash).await
 }
 
 /// Makes the outcome of an inside call small enough for a journal.
@@ -66,32 +66,33 @@ pub(crate) async fn keep(blobs: &dyn Blobs, outcome: &Arc<Outcome>) -> Result<Ar
     // Copying, writing and hashing tens of megabytes would block a worker of the runtime for too long.
     let work = tokio::task::spawn_blocking(move || {
         let mut outcome = Outcome::clone(&outcome);
-        (put_aside(&mut outcome), outcome)
+        (extract_large(&mut outcome), outcome)
     });
-    let (aside, outcome) = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    if let Some(aside) = aside {
-        if aside.bytes.len() as u64 > LARGEST_BYTES {
+    let (pending, outcome) = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+    if let Some(pending) = pending {
+        if pending.bytes.len() as u64 > LARGEST_BYTES {
             let message = format!(
                 "the tool ran, but its result has {} bytes, more than the limit of {LARGEST_BYTES}",
-                aside.bytes.len()
+                pending.bytes.len()
             );
             return Ok(Arc::new(Outcome::failure(outcome_code::RESULT_TOO_LARGE, message)));
         }
-        seal(blobs, &aside).await?;
+        seal(blobs, &pending).await?;
     }
     Ok(Arc::new(outcome))
 }
 
 /// How the results of these turns are shown to the model of their query.
-pub(crate) async fn showing(
+pub(crate) async fn renderer(
     blobs: &dyn Blobs,
     query: &QueryName,
     toolset: &Toolset,
     turns: &[Arc<Turn>],
-) -> Result<Showing, StoreError> {
+) -> Result<ResultRenderer, StoreError> {
     let is_pager = |binding: &Binding| matches!(binding, Binding::Builtin { name } if name == READ_RESULT);
     let pager = toolset.tools().iter().find(|member| is_pager(&member.tool.binding));
-    let mut showing = Showing { pager: pager.map(|member| Arc::clone(&member.alias)), ..Showing::default() };
+    let mut renderer =
+        ResultRenderer { pager: pager.map(|member| Arc::clone(&member.alias)), ..ResultRenderer::default() };
     // Bounds the memory of images; the transcript drops those of older results from the messages by the same rule.
     let mut budget = ImageBudget::default();
     let calls = turns.iter().flat_map(|turn| &turn.calls);
@@ -99,25 +100,30 @@ pub(crate) async fn showing(
     for large in calls.rev().filter_map(|call| call.result.as_ref()?.outcome.large()) {
         if large.media_type.is_blocks() {
             if large.size <= BLOCKS_SHOWN_BYTES as u64
-                && !showing.blocks.contains_key(&large.hash)
+                && !renderer.blocks.contains_key(&large.hash)
                 && let Some(bytes) = read(blobs, query, large, BLOCKS_SHOWN_BYTES).await?
                 && let Some(mut shown) = render(query, large, bytes).await?
             {
                 budget.spend(&mut shown.images);
-                showing.blocks.insert(large.hash, shown);
+                renderer.blocks.insert(large.hash, shown);
             }
-        } else if showing.pager.is_none()
+        } else if renderer.pager.is_none()
             && let Some(bytes) = read(blobs, query, large, RESULT_SHOWN).await?
         {
             let whole = str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
-            showing.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
+            renderer.excerpts.insert(large.hash, String::from_utf8_lossy(&bytes[..whole]).into_owned());
         }
     }
-    Ok(showing)
+    Ok(renderer)
 }
 
 /// The first bytes of a large result; `None` if it is lost. The query can still continue with what is in its journal.
-async fn read(blobs: &dyn Blobs, query: &QueryName, large: &Large, length: usize) -> Result<Option<Bytes>, StoreError> {
+pub(crate) async fn read(
+    blobs: &dyn Blobs,
+    query: &QueryName,
+    large: &Large,
+    length: usize,
+) -> Result<Option<Bytes>, StoreError> {
     match blobs.read(large.hash, 0, length).await {
         Err(error @ StoreError::DamagedBlob(_)) => {
             tracing::error!(%query, error = %error, "a large result cannot be shown to the model");
@@ -132,10 +138,10 @@ async fn read(blobs: &dyn Blobs, query: &QueryName, large: &Large, length: usize
 }
 
 /// The content blocks of a blob; `None` if it does not have any.
-async fn render(query: &QueryName, large: &Large, bytes: Bytes) -> Result<Option<ShownBlocks>, StoreError> {
+async fn render(query: &QueryName, large: &Large, bytes: Bytes) -> Result<Option<RenderedBlocks>, StoreError> {
     // Parsing megabytes would block a worker of the runtime for too long.
     let work = tokio::task::spawn_blocking(move || {
-        serde_json::from_slice::<Blocks>(&bytes).map(|blocks| ShownBlocks::from(&blocks))
+        serde_json::from_slice::<Blocks>(&bytes).map(|blocks| RenderedBlocks::from(&blocks))
     });
     let rendered = work.await.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
     if let Err(error) = &rendered {
@@ -158,16 +164,16 @@ struct LargeResult {
     index: usize,
     large: Large,
     /// `None` if it was uploaded.
-    aside: Option<Aside>,
+    pending: Option<PendingBlob>,
     is_kept: bool,
 }
 
 impl LargeResults {
-    pub(crate) fn put_aside(deliveries: &mut [Delivery]) -> Self {
+    pub(crate) fn extract_large(deliveries: &mut [Delivery]) -> Self {
         let large = deliveries.iter_mut().enumerate().filter_map(|(index, delivery)| {
-            let aside = put_aside(&mut delivery.outcome);
+            let pending = extract_large(&mut delivery.outcome);
             let large = delivery.outcome.large()?.clone();
-            Some(LargeResult { index, large, aside, is_kept: false })
+            Some(LargeResult { index, large, pending, is_kept: false })
         });
         Self(large.collect())
     }
@@ -179,7 +185,7 @@ impl LargeResults {
 
     /// Whether all content that these verdicts accept is sealed.
     pub(crate) fn are_kept(&self, verdicts: &[DeliveryVerdict]) -> bool {
-        self.0.iter().all(|result| result.is_kept || !is_taken(verdicts, result.index))
+        self.0.iter().all(|result| result.is_kept || !is_accepted(verdicts, result.index))
     }
 
     /// Seals the content that these verdicts accept.
@@ -188,9 +194,9 @@ impl LargeResults {
     /// If it cannot be written; or if it was uploaded and its blob is missing: a dangling reference is worse than a
     /// failure.
     pub(crate) async fn keep(&mut self, blobs: &dyn Blobs, verdicts: &[DeliveryVerdict]) -> Result<(), StoreError> {
-        for result in self.0.iter_mut().filter(|result| !result.is_kept && is_taken(verdicts, result.index)) {
-            match &result.aside {
-                Some(aside) => seal(blobs, aside).await?,
+        for result in self.0.iter_mut().filter(|result| !result.is_kept && is_accepted(verdicts, result.index)) {
+            match &result.pending {
+                Some(pending) => seal(blobs, pending).await?,
                 None if blobs.size(result.large.hash).await? == Some(result.large.size) => {}
                 None => return Err(StoreError::MissingBlob(result.large.hash)),
             }
@@ -200,7 +206,7 @@ impl LargeResults {
     }
 }
 
-fn is_taken(verdicts: &[DeliveryVerdict], index: usize) -> bool {
+fn is_accepted(verdicts: &[DeliveryVerdict], index: usize) -> bool {
     matches!(verdicts.get(index), Some(DeliveryVerdict::Accepted(_)))
 }
 
@@ -210,8 +216,8 @@ impl Inner {
         let mut removed = 0;
         // First the blobs, then the references: a reference that is made in between is to a blob that was sealed in
         // between, and that blob is within the grace period.
-        let aged = self.blobs.aged(BLOB_GRACE).await?;
-        for batch in aged.chunks(SWEEP_BATCH) {
+        let old = self.blobs.older_than(BLOB_GRACE).await?;
+        for batch in old.chunks(SWEEP_BATCH) {
             let referred = self.store.referred(batch).await?;
             for hash in batch.iter().filter(|hash| !referred.contains(hash)) {
                 // By a clock that has just been set ahead, every file is old.
@@ -225,7 +231,7 @@ impl Inner {
     }
 
     /// Collects unreferenced blobs until the engine drains.
-    pub(crate) async fn tend_blobs(self: Arc<Self>) {
+    pub(crate) async fn sweep_blobs_periodically(self: Arc<Self>) {
         loop {
             match self.sweep_blobs().await {
                 Ok(0) => {}
@@ -270,12 +276,12 @@ impl Engine {
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
-    pub async fn standing(&self, key: &QueryKey, call: CallId) -> Result<CallStanding, EngineError> {
+    pub async fn delivery_state(&self, key: &QueryKey, call: CallId) -> Result<DeliveryState, EngineError> {
         let snapshot = self.get(key, None).await?;
-        Ok(machine::standing(&snapshot.head, self.inner.clock.now(), call))
+        Ok(machine::delivery_state(&snapshot.head, self.inner.clock.now(), call))
     }
 
-    /// Begins the upload of a result for a call with this standing. Only the first result of a call is written to disk,
+    /// Begins the upload of a result for a call with this state. Only the first result of a call is written to disk,
     /// and only a limited number of uploads may be under way.
     ///
     /// # Errors
@@ -284,15 +290,17 @@ impl Engine {
         &self,
         namespace: &Namespace,
         call: CallId,
-        standing: CallStanding,
+        delivery_state: DeliveryState,
         media_type: MediaType,
     ) -> Result<Upload, EngineError> {
-        let draft = match standing {
-            CallStanding::Open => {
+        let draft = match delivery_state {
+            DeliveryState::Open => {
                 let permit = self.inner.drafts.begin(namespace, call)?;
                 Some((self.inner.blobs.begin().await?, permit))
             }
-            CallStanding::Resolved | CallStanding::Expired | CallStanding::Cancelled | CallStanding::Unknown => None,
+            DeliveryState::Resolved | DeliveryState::Expired | DeliveryState::Cancelled | DeliveryState::Unknown => {
+                None
+            }
         };
         let check = ContentCheck::new(&media_type);
         Ok(Upload { media_type, check, description: ContentDescription::default(), draft, step: BytesMut::new() })

@@ -7,9 +7,10 @@
 //! | `deliver` | `deliver`, `resume`, `cancel`, `delete` |
 //! | `decide` | `decide` |
 //! | `update` | `update`, `bounds` |
-//! | `results`, `large_results` | `result`, `standing`, `upload`, `sweep_blobs` |
-//! | `conversations` | `conversations`, `said`, `forget` |
+//! | `results`, `large_results` | `result`, `delivery_state`, `upload`, `sweep_blobs` |
+//! | `conversations` | `conversations`, `conversation_turns`, `forget` |
 //! | `tool_cache` | `clear_tool_cache` |
+//! | `tree` | `tree` |
 //! | `workers` | `claim_calls`, `extend_lease` |
 //! | `resources` | `registry`, `refresh`, `has_namespace`, `namespaces`, `create_resource`, `update_resource`, `replace_resource`, `delete_resource`, `approve_tools` |
 //! | `audit` | `audit`, `usage`, `record_acts`, `note_refusals`, `now` |
@@ -29,6 +30,7 @@ pub(crate) mod resources;
 pub(crate) mod results;
 mod submit;
 mod tool_cache;
+pub(crate) mod tree;
 pub(crate) mod update;
 pub(crate) mod upload_limits;
 pub(crate) mod workers;
@@ -36,7 +38,7 @@ pub(crate) mod workers;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Event, Head, Namespace, QueryLimits, Timestamp, Transcript,
+    Event, Head, Namespace, QueryLimits, QueryUid, Status, Timestamp, Transcript,
     audit::ArgumentsInAudit,
     ceiling::SCHEMA_CACHE_BYTES,
     json,
@@ -72,7 +74,7 @@ use crate::{
     },
     resource::Assemble,
     store::{ListedQueries, Position, QueryPage, has_work},
-    turns::driver::{self, FoundAs},
+    turns::driver::{self, DriverStart},
     turns::isolation::Isolation,
     turns::pending,
     turns::result_cache::ResultCache,
@@ -129,6 +131,21 @@ pub struct Submitted {
 pub struct Snapshot {
     pub head: Arc<Head>,
     pub transcript: Arc<Transcript>,
+    /// The open queries of its calls, and theirs.
+    pub below: Arc<[Snapshot]>,
+}
+
+impl Snapshot {
+    /// The status of the query. While it waits for queries of its own, what these need from a client comes first.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let own = self.head.status();
+        if own != Status::Running {
+            return own;
+        }
+        let needs = [Status::Waiting, Status::AwaitingApproval, Status::AwaitingParameters];
+        needs.into_iter().find(|wanted| self.below.iter().any(|one| one.head.status() == *wanted)).unwrap_or(own)
+    }
 }
 
 /// The verdict on each delivered result, and the query after the delivery.
@@ -142,6 +159,22 @@ pub struct DeliverReport {
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
+}
+
+/// Orders the ends of turns within each tree. Trees may share a lock: it is held for an append.
+pub(crate) struct TreeTurns([tokio::sync::Mutex<()>; 64]);
+
+impl Default for TreeTurns {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| tokio::sync::Mutex::default()))
+    }
+}
+
+impl TreeTurns {
+    pub(crate) async fn lock(&self, root: QueryUid) -> tokio::sync::MutexGuard<'_, ()> {
+        let last = usize::from(root.as_bytes()[15]);
+        self.0[last % self.0.len()].lock().await
+    }
 }
 
 pub(crate) struct Inner {
@@ -164,6 +197,7 @@ pub(crate) struct Inner {
     pub(crate) claimable: Notify,
     pub(crate) clock_steps: ClockSteps,
     pub(crate) isolation: Isolation,
+    pub(crate) tree_turns: TreeTurns,
     pub(crate) offload: Offload,
     pub(crate) tasks: TaskTracker,
     /// No new work is accepted.
@@ -224,6 +258,7 @@ impl Engine {
             claimable: Notify::new(),
             clock_steps: ClockSteps::default(),
             isolation: Isolation::default(),
+            tree_turns: TreeTurns::default(),
             offload: Offload::new(tasks.clone()),
             tasks,
             draining: CancellationToken::new(),
@@ -233,8 +268,8 @@ impl Engine {
         inner.tasks.spawn(Admission::run(Arc::clone(&inner)));
         inner.tasks.spawn(Deadlines::watch(Arc::clone(&inner)));
         inner.tasks.spawn(retention::run(Arc::clone(&inner)));
-        inner.tasks.spawn(retention::tend_records(Arc::clone(&inner)));
-        inner.tasks.spawn(Inner::tend_blobs(Arc::clone(&inner)));
+        inner.tasks.spawn(retention::maintain_records(Arc::clone(&inner)));
+        inner.tasks.spawn(Inner::sweep_blobs_periodically(Arc::clone(&inner)));
         Ok(Self { inner })
     }
 
@@ -366,12 +401,16 @@ impl Engine {
             // A query that is already queued must not be queued twice.
             let gives_work = events.iter().any(|event| event.moves() && !event.is_final());
             let position = if gives_work {
-                inner.move_on(&live, &mut locked, now, events, point)?
+                inner.append_and_drive(&live, &mut locked, now, events, point)?
             } else {
                 let position = locked.append(&*inner.store, now, events, never)?;
                 fault::point(point);
                 if let Some(state) = locked.state() {
                     pending::cancel(&inner, state, &[]);
+                }
+                // The end of a query may have to reach its tree. A query that is only changed is queued already.
+                if locked.state().is_some_and(|state| state.head.unsettled.is_some()) {
+                    inner.drive_if_due(&live, &mut locked, None);
                 }
                 position
             };
@@ -403,7 +442,7 @@ impl Inner {
 
     /// Appends an external change, passes `point`, registers the query's deadline and drives the query on if it has
     /// work. Does nothing if there are no events.
-    pub(crate) fn move_on(
+    pub(crate) fn append_and_drive(
         self: &Arc<Self>,
         live: &Arc<LiveQuery>,
         locked: &mut LockedQuery<'_>,
@@ -452,7 +491,7 @@ impl Inner {
             && locked.claim()
         {
             let cause = self.settings.exports_spans.then(Span::current);
-            self.tasks.spawn(driver::drive(Arc::clone(live), permit, FoundAs::Due, cause));
+            self.tasks.spawn(driver::drive(Arc::clone(live), permit, DriverStart::Due, cause));
         }
     }
 
@@ -489,9 +528,10 @@ impl Inner {
     async fn read(&self, live: &LiveQuery) -> Result<Snapshot, EngineError> {
         let locked = live.lock(&*self.store).await?;
         let state = Self::state_of(&locked, &live.key)?;
-        let (snapshot, position) = (state.snapshot(), state.position);
+        let (mut snapshot, position) = (state.snapshot(), state.position);
         drop(locked);
         self.make_durable(live, position).await?;
+        snapshot.below = self.below(&snapshot.head).await?;
         Ok(snapshot)
     }
 
@@ -503,8 +543,11 @@ impl Inner {
             let mut settled = pin!(live.settled());
             settled.as_mut().enable();
             let locked = live.lock(&*self.store).await?;
-            let is_settled = Self::state_of(&locked, &live.key)?.head.status().is_settled();
+            let mut snapshot = Self::state_of(&locked, &live.key)?.snapshot();
             drop(locked);
+            snapshot.below = self.below(&snapshot.head).await?;
+            let is_settled = snapshot.status().is_settled();
+            drop(snapshot);
             if is_settled || self.draining.is_cancelled() {
                 return self.read(live).await;
             }
@@ -519,6 +562,6 @@ impl Inner {
 
 impl QueryState {
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot { head: Arc::clone(&self.head), transcript: Arc::clone(&self.transcript) }
+        Snapshot { head: Arc::clone(&self.head), transcript: Arc::clone(&self.transcript), below: Arc::default() }
     }
 }

@@ -143,7 +143,7 @@ impl Engine {
     pub async fn create_resource(&self, by: Actor, manifest: Manifest) -> Result<ChangedResource, EngineError> {
         self.detached(async move |inner| {
             let _changing = inner.resources.lock(&manifest.key.namespace).await;
-            if find(&inner.resources.registry(), &manifest.key).is_some_and(|known| !gives_way(&known)) {
+            if find(&inner.resources.registry(), &manifest.key).is_some_and(|known| !is_replaceable(&known)) {
                 return Err(ResourceError::Exists(manifest.key).into());
             }
             let now = inner.clock.now();
@@ -298,7 +298,7 @@ impl Inner {
 
 /// Whether a client may create a resource of this name although one exists: the built-in memory is only the default for
 /// namespaces without one of their own.
-fn gives_way(resource: &Resource) -> bool {
+fn is_replaceable(resource: &Resource) -> bool {
     resource.origin == ResourceOrigin::Builtin && resource.manifest.key.kind == ResourceKind::Memory
 }
 

@@ -34,7 +34,7 @@ impl AskedBefore {
 }
 
 /// What an earlier request left under the name of a new one.
-pub(crate) enum Earlier<'a> {
+pub(crate) enum EarlierRequest<'a> {
     /// Nothing: the name is free, and locked.
     None(LockedQuery<'a>),
     /// The query of an equal request.
@@ -60,7 +60,7 @@ impl Engine {
             let key = (submission.namespace.clone(), lasting_name.unwrap_or_else(|| QueryName::for_uid(uid)));
             let live = inner.live_queries.entry(&key);
             let asked = AskedBefore::new(&submission, fingerprint);
-            if !is_new && let Earlier::Answer(earlier) = inner.earlier(&live, &asked, wait).await? {
+            if !is_new && let EarlierRequest::Answer(earlier) = inner.earlier(&live, &asked, wait).await? {
                 return Ok(earlier);
             }
             if inner.admission.is_full(&key.0) {
@@ -76,16 +76,16 @@ impl Engine {
             } else {
                 // An equal request may have been faster.
                 match inner.earlier(&live, &asked, wait).await? {
-                    Earlier::Answer(earlier) => return Ok(earlier),
-                    Earlier::None(locked) => locked,
+                    EarlierRequest::Answer(earlier) => return Ok(earlier),
+                    EarlierRequest::None(locked) => locked,
                 }
             };
             let toolset = StoredDocument { hash: toolset.hash(), body: toolset.to_document() };
             let brings = CreationParts { toolset, request: asked.into_request(), joins };
             let event = Event::Created { spec: Arc::new(spec), by };
             // Only the store knows whether a query is alone in its conversation, and no model is asked before that. And
-            // the driver of an earlier query of this name may still be running: it must not take this query's turn for
-            // its own.
+            // the driver of an earlier query of this name may still be running: it must not mistake this query's turn
+            // for its own.
             let (waits, mut permit) = (alone || locked.is_driven(), None);
             let position = locked.create(&*inner.store, uid, inner.clock.now(), event, brings, |_| {
                 !waits && inner.may_begin(&key, &mut permit)
@@ -117,14 +117,14 @@ impl Inner {
         live: &'a Arc<LiveQuery>,
         asked: &AskedBefore,
         wait: Option<Duration>,
-    ) -> Result<Earlier<'a>, EngineError> {
+    ) -> Result<EarlierRequest<'a>, EngineError> {
         let locked = live.lock(&*self.store).await?;
         if let Some(state) = locked.state() {
             let (position, replayed) = (state.position, state.transcript.spec.request == asked.fingerprint);
             drop(locked);
             if replayed {
                 let snapshot = self.answer(live, position, wait).await?;
-                return Ok(Earlier::Answer(Submitted { snapshot, replayed }));
+                return Ok(EarlierRequest::Answer(Submitted { snapshot, replayed }));
             }
             // Refusing the name states that the query exists, and a client that retries relies on it: wait until it is
             // durable.
@@ -144,7 +144,7 @@ impl Inner {
                 EngineError::RequestReused
             });
         }
-        Ok(Earlier::None(locked))
+        Ok(EarlierRequest::None(locked))
     }
 }
 

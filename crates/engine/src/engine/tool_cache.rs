@@ -16,7 +16,7 @@ impl Engine {
     /// running queries have recorded stay in their journals.
     ///
     /// # Errors
-    /// If the store fails; the results are dropped all the same.
+    /// If the store fails; the results are dropped nevertheless.
     pub async fn clear_tool_cache(
         &self,
         by: Actor,

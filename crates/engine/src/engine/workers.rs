@@ -9,7 +9,7 @@ use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Namespace, QueryName, Timestamp,
-    machine::{self, ClaimStanding},
+    machine::{self, LeaseState},
     trace::TraceContext,
 };
 use serde_json::Value;
@@ -23,7 +23,7 @@ use crate::{
     store::Position,
 };
 
-/// Workers that wait look into the store this often: a lost notification costs no more than that.
+/// How often workers that wait poll the store: a lost notification delays a call by no more than that.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What a worker asks for.
@@ -46,7 +46,7 @@ pub struct ClaimedCall {
     pub call: CallId,
     pub tool: Arc<str>,
     pub arguments: Arc<Value>,
-    /// When the call expires, whatever lease there is.
+    /// When the call expires, regardless of its lease.
     pub deadline: Timestamp,
     pub lease: LeaseToken,
     pub leased_until: Timestamp,
@@ -94,8 +94,8 @@ impl fmt::Display for LeaseToken {
 }
 
 impl Engine {
-    /// Claims open calls for a worker, oldest queries first. With `wait`, waits until there is one. They are durably the
-    /// worker's when this returns.
+    /// Claims open calls for a worker, oldest queries first. With `wait`, waits until there is one. The claims are
+    /// durable when this returns.
     ///
     /// # Errors
     /// If the store fails. Calls that were claimed are then open again when their leases have lapsed.
@@ -139,9 +139,9 @@ impl Engine {
         let clock = Arc::clone(&self.inner.clock);
         let changed = self.change((namespace, query), None, "extend.appended", move |QueryState { head, .. }| {
             let now = clock.now();
-            machine::extend_claim(head, now, call, token.text(), now.after(lease)).map_err(|standing| match standing {
-                ClaimStanding::Held | ClaimStanding::Lost | ClaimStanding::Over => EngineError::LeaseLost(call),
-                ClaimStanding::Unknown => EngineError::CallNotFound(call),
+            machine::extend_claim(head, now, call, token.text(), now.after(lease)).map_err(|state| match state {
+                LeaseState::Held | LeaseState::Lost | LeaseState::Over => EngineError::LeaseLost(call),
+                LeaseState::Unknown => EngineError::CallNotFound(call),
             })
         });
         let snapshot = match changed.await {
@@ -195,7 +195,7 @@ impl Inner {
         if events.is_empty() {
             return Ok(None);
         }
-        let position = self.move_on(live, &mut locked, now, events, "claim.appended")?;
+        let position = self.append_and_drive(live, &mut locked, now, events, "claim.appended")?;
         let Some(QueryState { head, transcript, .. }) = locked.state() else { return Ok(None) };
         let (Some(asked), Some((_, deadline))) =
             (transcript.call(call).map(|call| &call.asked), head.outside_calls().find(|(found, _)| found.id == call))

@@ -7,7 +7,7 @@ use super::{MemoryState, MemoryStore};
 use crate::store::{
     PAGE_BYTES, StoreError,
     conversations::{
-        Conversation, Conversations, Exchange, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations,
+        Conversation, ConversationTurn, Conversations, Exchange, Frame, Joining, Listing, Size, WantedConversations,
         outdated,
     },
 };
@@ -15,7 +15,7 @@ use crate::store::{
 /// Conversations and their messages, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct MemoryConversations {
-    said: Vec<(Namespace, SaidInConversation, Size)>,
+    turns: Vec<(Namespace, ConversationTurn, Size)>,
     /// How many messages a conversation ever had, and when its retention ends.
     known: std::collections::BTreeMap<(Namespace, ConversationKey), (u64, Timestamp)>,
 }
@@ -29,7 +29,7 @@ impl MemoryConversations {
         let first = *count + 1;
         *count += messages.len() as u64;
         *until = kept_until.max(*until);
-        self.said.push((namespace.clone(), SaidInConversation { key, query, name, at, first, messages }, size));
+        self.turns.push((namespace.clone(), ConversationTurn { key, query, name, at, first, messages }, size));
     }
 
     /// The namespace of each conversation.
@@ -41,19 +41,19 @@ impl MemoryConversations {
         &'a self,
         namespace: &'a Namespace,
         wanted: &'a WantedConversations,
-    ) -> impl Iterator<Item = &'a (Namespace, SaidInConversation, Size)> {
-        self.said.iter().filter(move |(owner, said, _)| {
-            owner == namespace && wanted.includes(&said.key) && wanted.includes_query(&said.name, said.query)
+    ) -> impl Iterator<Item = &'a (Namespace, ConversationTurn, Size)> {
+        self.turns.iter().filter(move |(owner, turn, _)| {
+            owner == namespace && wanted.includes(&turn.key) && wanted.includes_query(&turn.name, turn.query)
         })
     }
 
     /// Deletes what is wanted; returns how many conversations, or how many queries of one, that were.
     pub(super) fn forget(&mut self, namespace: &Namespace, wanted: &WantedConversations) -> usize {
         let conversations: std::collections::BTreeSet<_> =
-            self.of(namespace, wanted).map(|(_, said, _)| said.key.clone()).collect();
+            self.of(namespace, wanted).map(|(_, turn, _)| turn.key.clone()).collect();
         let queries = self.of(namespace, wanted).count();
-        self.said.retain(|(owner, said, _)| {
-            owner != namespace || !wanted.includes(&said.key) || !wanted.includes_query(&said.name, said.query)
+        self.turns.retain(|(owner, turn, _)| {
+            owner != namespace || !wanted.includes(&turn.key) || !wanted.includes_query(&turn.name, turn.query)
         });
         self.drop_empty();
         if wanted.query.is_some() { queries } else { conversations.len() }
@@ -70,28 +70,28 @@ impl MemoryConversations {
             stays
         });
         let known = &self.known;
-        self.said.retain(|(namespace, said, _)| known.contains_key(&(namespace.clone(), said.key.clone())));
+        self.turns.retain(|(namespace, turn, _)| known.contains_key(&(namespace.clone(), turn.key.clone())));
         acts
     }
 
     /// Removes conversations without messages.
     fn drop_empty(&mut self) {
-        let said = &self.said;
+        let turns = &self.turns;
         self.known
-            .retain(|(owner, key), _| said.iter().any(|(namespace, said, _)| namespace == owner && said.key == *key));
+            .retain(|(owner, key), _| turns.iter().any(|(namespace, turn, _)| namespace == owner && turn.key == *key));
     }
 
     fn listed(&self, namespace: &Namespace, wanted: &WantedConversations) -> Vec<Conversation> {
         let mut listed: Vec<Conversation> = Vec::new();
-        for (_, said, _) in self.of(namespace, wanted).collect::<Vec<_>>().into_iter().rev() {
-            let count = said.messages.len() as u64;
-            match listed.iter_mut().find(|conversation| conversation.key == said.key) {
+        for (_, turn, _) in self.of(namespace, wanted).collect::<Vec<_>>().into_iter().rev() {
+            let count = turn.messages.len() as u64;
+            match listed.iter_mut().find(|conversation| conversation.key == turn.key) {
                 Some(conversation) => conversation.messages += count,
                 None => listed.push(Conversation {
-                    key: said.key.clone(),
+                    key: turn.key.clone(),
                     messages: count,
-                    latest: said.query,
-                    updated_at: said.at,
+                    latest: turn.query,
+                    updated_at: turn.at,
                 }),
             }
         }
@@ -107,9 +107,13 @@ impl MemoryState {
                 && query.conversation.as_ref() == Some(&joining.key)
                 && !query.head.status().is_final()
         });
-        let said =
-            self.conversations.said.iter().rev().find(|(owner, said, _)| owner == namespace && said.key == joining.key);
-        is_open || said.map(|(_, said, _)| said.query) != joining.after
+        let latest = self
+            .conversations
+            .turns
+            .iter()
+            .rev()
+            .find(|(owner, turn, _)| owner == namespace && turn.key == joining.key);
+        is_open || latest.map(|(_, turn, _)| turn.query) != joining.after
     }
 }
 
@@ -135,7 +139,7 @@ impl Conversations for MemoryStore {
         namespace: &Namespace,
         key: &ConversationKey,
         mut frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError> {
+    ) -> Result<Vec<ConversationTurn>, StoreError> {
         let state = self.lock();
         let wanted = WantedConversations { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
         let all: Vec<_> = state.conversations.of(namespace, &wanted).collect();
@@ -143,7 +147,7 @@ impl Conversations for MemoryStore {
             .into_iter()
             .rev()
             .take_while(|(_, _, size)| frame.take(*size))
-            .map(|(_, said, _)| said.clone())
+            .map(|(_, turn, _)| turn.clone())
             .collect();
         taken.reverse();
         Ok(taken)
@@ -162,25 +166,25 @@ impl Conversations for MemoryStore {
         Ok(Listing { items, more, total })
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError> {
+    ) -> Result<Listing<ConversationTurn>, StoreError> {
         let state = self.lock();
         let all: Vec<_> = state.conversations.of(namespace, wanted).collect();
-        let total = all.iter().map(|(_, said, _)| said.messages.len() as u64).sum();
-        let (wanted, mut more) = behind(all, after, |(_, said, _), uid| said.query == uid, limit);
+        let total = all.iter().map(|(_, turn, _)| turn.messages.len() as u64).sum();
+        let (wanted, mut more) = behind(all, after, |(_, turn, _), uid| turn.query == uid, limit);
         let (mut items, mut bytes) = (Vec::new(), 0);
-        for (_, said, size) in wanted {
+        for (_, turn, size) in wanted {
             if bytes > PAGE_BYTES as u64 {
                 more = true;
                 break;
             }
             bytes += size.bytes;
-            items.push(said.clone());
+            items.push(turn.clone());
         }
         Ok(Listing { items, more, total })
     }

@@ -30,7 +30,7 @@ use crate::{
 const REWEIGHED: usize = 64 * 1024;
 
 /// A step of the wall clock of at least this size is subtracted from the running time of a query. Smaller ones cannot
-/// be told from the time that passes between two readings.
+/// be distinguished from the time that passes between two readings.
 const STEP_COUNTED_MS: i64 = 1_000;
 
 /// What is to be appended.
@@ -38,12 +38,12 @@ const STEP_COUNTED_MS: i64 = 1_000;
 pub(crate) struct QueryChange {
     pub(crate) events: Vec<Event>,
     /// Added to the query's conversation if this append completes the query.
-    pub(crate) said: Option<Arc<[Message]>>,
+    pub(crate) remembered: Option<Arc<[Message]>>,
 }
 
 impl From<Vec<Event>> for QueryChange {
     fn from(events: Vec<Event>) -> Self {
-        Self { events, said: None }
+        Self { events, remembered: None }
     }
 }
 
@@ -139,6 +139,7 @@ impl LockedQuery<'_> {
             records,
             conversation: joins.map(ConversationPart::Joins),
         })?;
+        self.live.notify_root(&head);
         let runs = head.clock.running_since.is_some();
         self.slot.state = Some(QueryState {
             head,
@@ -173,7 +174,7 @@ impl LockedQuery<'_> {
         change: impl Into<QueryChange>,
         may_advance: impl FnOnce(&Head) -> bool,
     ) -> Result<Position, StoreError> {
-        let QueryChange { mut events, said } = change.into();
+        let QueryChange { mut events, remembered } = change.into();
         let Some(state) = self.slot.state.as_mut() else { return Ok(Position::default()) };
         if events.is_empty() {
             return Ok(state.position);
@@ -202,8 +203,9 @@ impl LockedQuery<'_> {
         let records = audit::of_entries(head, transcript, entries.iter().map(|entry| &**entry), self.live.arguments);
         state.read = head.clock.running_since.map(|_| reading);
         let completes = matches!(entries.last().map(|entry| &entry.event), Some(Event::Completed));
+        let delegates = entries.iter().any(|entry| matches!(entry.event, Event::CallDelegated { .. }));
         let joined = transcript.spec.conversation.as_ref().filter(|_| completes);
-        let conversation = joined.zip(said).map(|(conversation, messages)| {
+        let conversation = joined.zip(remembered).map(|(conversation, messages)| {
             ConversationPart::Adds(Exchange {
                 key: conversation.key.clone(),
                 query: head.uid,
@@ -247,13 +249,18 @@ impl LockedQuery<'_> {
         if status.is_final() {
             self.live.ended().cancel();
             if let Some(live_queries) = self.live.live_queries.upgrade() {
-                live_queries.let_go(self.live);
+                live_queries.evict(self.live);
             }
         }
         self.live.notify();
         if status.is_settled() {
             self.live.settled.notify_waiters();
         }
+        if delegates {
+            // What its child waits for may have been there before.
+            self.live.notify_below();
+        }
+        self.live.notify_root(&state.head);
         Ok(position)
     }
 }

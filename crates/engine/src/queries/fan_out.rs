@@ -57,7 +57,7 @@ async fn run(inner: Arc<Inner>, live: Arc<LiveQuery>, mut changes: watch::Receiv
         tokio::select! {
             // The sender lives as long as `live`.
             _ = changes.changed() => {}
-            () = live.told().closed() => if live.release_fan_out() { return } else { continue },
+            () = live.broadcast().closed() => if live.release_fan_out() { return } else { continue },
             // Subscribers see the drain too, and there are no new ones.
             () = inner.draining.cancelled() => return,
         }
@@ -67,7 +67,7 @@ async fn run(inner: Arc<Inner>, live: Arc<LiveQuery>, mut changes: watch::Receiv
             continue;
         }
         sent = newest;
-        live.told().send_replace(Arc::new(Broadcast { newest, entries: entries.unwrap_or_default() }));
+        live.broadcast().send_replace(Arc::new(Broadcast { newest, entries: entries.unwrap_or_default() }));
     }
 }
 
@@ -97,6 +97,8 @@ fn is_visible(event: &Event) -> bool {
             | Event::LoopNoticed { .. }
             | Event::CallPending { .. }
             | Event::CallDue { .. }
+            | Event::CallDelegated { .. }
+            | Event::Settled
             | Event::CallClaimed { .. }
             | Event::CallExtended { .. }
             | Event::CallReleased { .. }

@@ -43,6 +43,13 @@ fn log_one(head: &Head, event: &Event) {
         }
         Event::CallPending { call, .. } => tracing::debug!(%namespace, %query, %call, "call is pending"),
         Event::CallDue { call } => tracing::debug!(%namespace, %query, %call, "call is polled"),
+        Event::CallDelegated { call, child } => {
+            tracing::debug!(%namespace, %query, %call, %child, "call has a query of its own");
+        }
+        Event::ChildEnded { call, child, .. } => {
+            tracing::debug!(%namespace, %query, %call, %child, "query of the call has ended");
+        }
+        Event::Settled => tracing::debug!(%namespace, %query, "tree was told of the end"),
         Event::CallFinished { call, outcome } => {
             tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was finished");
         }

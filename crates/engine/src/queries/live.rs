@@ -11,12 +11,13 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use bosun_core::{
-    CallId, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, cache::WeightedCache, ceiling::WAITING_CACHE_BYTES,
+    CallId, Head, Namespace, QueryName, QueryUid, audit::ArgumentsInAudit, cache::WeightedCache,
+    ceiling::WAITING_CACHE_BYTES,
 };
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify, futures::Notified, watch};
 use tokio_util::sync::CancellationToken;
@@ -54,14 +55,16 @@ pub(crate) struct LiveQuery {
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Arc<dyn Clock>,
     slot: AsyncMutex<QuerySlot>,
-    /// The size in bytes that the cache of waiting queries was last told. Changes under the lock of the query.
+    /// The size in bytes under which the cache of waiting queries last counted it. Changes under the lock of the query.
     pub(super) weight: AtomicUsize,
     /// Counts up with every entry while there are subscribers.
     changed: watch::Sender<u64>,
     /// Notified when the server has nothing more to do for the query, or does not know whether it has.
     pub(super) settled: Notify,
+    /// Counts the changes of queries below this one.
+    below: AtomicU64,
     /// Broadcasts to readers: durable entries, by the fan-out, and every delta.
-    told: watch::Sender<Arc<Broadcast>>,
+    broadcast: watch::Sender<Arc<Broadcast>>,
     has_fan_out: Mutex<bool>,
     draft: Mutex<TextDraft>,
     progress: Mutex<RunningCalls>,
@@ -139,7 +142,8 @@ impl LiveQueries {
             weight: AtomicUsize::default(),
             changed: watch::Sender::new(0),
             settled: Notify::new(),
-            told: watch::Sender::new(Arc::default()),
+            below: AtomicU64::default(),
+            broadcast: watch::Sender::new(Arc::default()),
             has_fan_out: Mutex::default(),
             draft: Mutex::default(),
             progress: Mutex::default(),
@@ -147,6 +151,11 @@ impl LiveQueries {
         });
         open.insert(key.clone(), Arc::downgrade(&live));
         live
+    }
+
+    /// The entry for `key`, if there is one.
+    fn find(&self, key: &QueryKey) -> Option<Arc<LiveQuery>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
     }
 
     /// Caches a query that waits for its client and evicts those that have waited longest. `weight` is its approximate
@@ -165,14 +174,14 @@ impl LiveQueries {
     }
 
     /// Evicts a query that has ended: the store may delete it without notice.
-    pub(super) fn let_go(&self, live: &LiveQuery) {
+    pub(super) fn evict(&self, live: &LiveQuery) {
         let evicted = self.waiting().remove(&live.key);
         drop(evicted);
     }
 
     /// The cached waiting queries, the longest waiting first.
     #[cfg(test)]
-    pub(crate) fn at_hand(&self) -> Vec<QueryKey> {
+    pub(crate) fn cached_waiting(&self) -> Vec<QueryKey> {
         self.waiting().values().map(|live| live.key.clone()).collect()
     }
 
@@ -290,8 +299,8 @@ impl LiveQuery {
     }
 
     /// The broadcast of durable entries and of text.
-    pub(crate) fn told(&self) -> &watch::Sender<Arc<Broadcast>> {
-        &self.told
+    pub(crate) fn broadcast(&self) -> &watch::Sender<Arc<Broadcast>> {
+        &self.broadcast
     }
 
     /// Claims the right to run the fan-out; false if a task already has it.
@@ -302,13 +311,13 @@ impl LiveQuery {
     /// Releases the right to run the fan-out, unless there is a new subscriber; then false.
     pub(crate) fn release_fan_out(&self) -> bool {
         let mut has_fan_out = self.has_fan_out.lock().unwrap_or_else(PoisonError::into_inner);
-        *has_fan_out = self.told.receiver_count() > 0;
+        *has_fan_out = self.broadcast.receiver_count() > 0;
         !*has_fan_out
     }
 
     pub(crate) fn push_delta(&self, text: &str) {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).text.push_str(text);
-        wake(&self.told, |_| {});
+        wake(&self.broadcast, |_| {});
     }
 
     /// Replaces the latest report of a call.
@@ -325,7 +334,7 @@ impl LiveQuery {
                 None => running.calls.push((version, CallInProgress { call, tool: tool.into(), progress })),
             }
         }
-        wake(&self.told, |_| {});
+        wake(&self.broadcast, |_| {});
     }
 
     pub(crate) fn end_progress(&self, call: CallId) {
@@ -358,13 +367,35 @@ impl LiveQuery {
     pub(super) fn notify(&self) {
         wake(&self.changed, |version| *version += 1);
     }
+
+    /// The number of changes of queries below this one.
+    pub(crate) fn changes_below(&self) -> u64 {
+        self.below.load(Ordering::Acquire)
+    }
+
+    /// Notifies those who wait for, or read, one of the queries above this one: what they see includes it.
+    pub(super) fn notify_root(&self, head: &Head) {
+        let Some(lineage) = &head.lineage else { return };
+        let Some(live_queries) = self.live_queries.upgrade() else { return };
+        for key in [lineage.root_key(&head.namespace), lineage.parent_key(&head.namespace)] {
+            let Some(above) = live_queries.find(&key) else { continue };
+            above.notify_below();
+        }
+    }
+
+    /// A query below this one has changed.
+    pub(super) fn notify_below(&self) {
+        self.below.fetch_add(1, Ordering::AcqRel);
+        self.settled.notify_waiters();
+        wake(&self.broadcast, |_| {});
+    }
 }
 
 /// Notifies subscribers. Usually there are none, and checking `receiver_count` is cheaper than `send_modify`. No
 /// notification is lost: the change was made under a lock that a subscriber takes after it has subscribed.
-fn wake<T>(told: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
-    if told.receiver_count() > 0 {
-        told.send_modify(change);
+fn wake<T>(broadcast: &watch::Sender<T>, change: impl FnOnce(&mut T)) {
+    if broadcast.receiver_count() > 0 {
+        broadcast.send_modify(change);
     }
 }
 

@@ -4,9 +4,16 @@
 //! current turn as it grows. It pulls: a slow reader delays no other and costs no memory, since missed text arrives as
 //! one delta and entries that are no longer in memory are read from the journal. Dropping a subscriber cancels nothing.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
-use bosun_core::{Entry, Event, Seq, head::Phase};
+use bosun_core::{
+    CallId, Entry, Event, QueryName, Seq, Timestamp,
+    event::AskedCall,
+    head::{Phase, WaitingOn},
+};
 
 use crate::{
     EngineError,
@@ -26,15 +33,28 @@ pub enum Watched {
         offset: usize,
         text: String,
     },
-    /// How far a running call is. Not durable either; only the latest report of a call is kept.
+    /// The progress of a running call. Not durable either; only the latest report of a call is kept.
     Progress(CallInProgress),
+    /// A call of a query below this one waits for a client or a person. Durable, and not an entry of this query.
+    Below(BelowCall),
+}
+
+/// An open call of a query below the one that is watched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BelowCall {
+    /// The agents and teams from the root to the query that makes the call.
+    pub path: Vec<Arc<str>>,
+    /// The name of that query.
+    pub query: QueryName,
+    pub asked: Arc<AskedCall>,
+    pub at: Timestamp,
 }
 
 /// One subscriber of one query.
 pub struct Watch {
     inner: Arc<Inner>,
     live: Arc<LiveQuery>,
-    news: tokio::sync::watch::Receiver<Arc<Broadcast>>,
+    broadcasts: tokio::sync::watch::Receiver<Arc<Broadcast>>,
     seen: Seq,
     /// From here on, broadcasts are enough.
     is_caught_up: bool,
@@ -43,6 +63,11 @@ pub struct Watch {
     draft: WatchedDraft,
     /// The number of the last report of progress that it has seen.
     progress: u64,
+    /// The number of the last change below the query that it has looked at; `None` before the first look.
+    below: Option<u64>,
+    /// The calls below the query that it has been shown.
+    shown: HashSet<CallId>,
+    ahead_below: VecDeque<BelowCall>,
     ended: bool,
 }
 
@@ -71,16 +96,29 @@ impl std::fmt::Debug for Watch {
 
 impl Watch {
     pub(crate) fn new(inner: Arc<Inner>, live: Arc<LiveQuery>, seen: Seq) -> Self {
-        let news = live.told().subscribe();
+        let broadcasts = live.broadcast().subscribe();
         fan_out::ensure_running(&inner, &live);
         let draft = WatchedDraft::default();
-        Self { inner, live, news, seen, is_caught_up: false, ahead: VecDeque::new(), draft, progress: 0, ended: false }
+        Self {
+            inner,
+            live,
+            broadcasts,
+            seen,
+            is_caught_up: false,
+            ahead: VecDeque::new(),
+            draft,
+            progress: 0,
+            below: None,
+            shown: HashSet::new(),
+            ahead_below: VecDeque::new(),
+            ended: false,
+        }
     }
 
     /// Whether the query has other subscribers.
     #[must_use]
-    pub fn has_company(&self) -> bool {
-        self.live.told().receiver_count() > 1
+    pub fn has_other_subscribers(&self) -> bool {
+        self.live.broadcast().receiver_count() > 1
     }
 
     /// The next item; `None` when the query has ended or the server shuts down.
@@ -101,8 +139,8 @@ impl Watch {
                 return Ok(None);
             }
             // Marked as seen before anything is read, so that later broadcasts are seen by the next call.
-            let news = Arc::clone(&self.news.borrow_and_update());
-            match news.after(self.seen) {
+            let broadcast = Arc::clone(&self.broadcasts.borrow_and_update());
+            match broadcast.after(self.seen) {
                 Unseen::Entries(entries) if self.is_caught_up => {
                     self.ahead.extend(entries.iter().cloned());
                     continue;
@@ -125,12 +163,43 @@ impl Watch {
                 self.progress = number;
                 return Ok(Some(Watched::Progress(progress)));
             }
+            self.look_below().await?;
+            if let Some(call) = self.ahead_below.pop_front() {
+                return Ok(Some(Watched::Below(call)));
+            }
             tokio::select! {
                 // The sender lives as long as `live`.
-                _ = self.news.changed() => {}
+                _ = self.broadcasts.changed() => {}
                 () = self.inner.draining.cancelled() => return Ok(None),
             }
         }
+    }
+
+    /// Looks for calls of queries below this one that this subscriber has not been shown.
+    async fn look_below(&mut self) -> Result<(), EngineError> {
+        // Read before the look, so that a later change is looked at by the next one.
+        let changes = self.live.changes_below();
+        if self.below.replace(changes) == Some(changes) {
+            return Ok(());
+        }
+        let head = {
+            let locked = self.live.lock(&*self.inner.store).await?;
+            Arc::clone(&Inner::state_of(&locked, &self.live.key)?.head)
+        };
+        for below in self.inner.below(&head).await?.iter() {
+            let path = below.head.lineage.as_ref().map(|lineage| lineage.path.clone()).unwrap_or_default();
+            let waits = below.head.waits().filter_map(|wait| Some((wait.call?.id, wait.waiting.on)));
+            for (call, _) in waits.filter(|(_, on)| !matches!(on, WaitingOn::Runner { .. } | WaitingOn::Child)) {
+                let Some(found) = below.transcript.call(call).filter(|_| self.shown.insert(call)) else { continue };
+                self.ahead_below.push_back(BelowCall {
+                    path: path.clone(),
+                    query: below.head.name.clone(),
+                    asked: Arc::clone(&found.asked),
+                    at: found.asked_at,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Loads entries that this subscriber has not seen, and waits until they are durable.

@@ -52,7 +52,7 @@ pub struct Exchange {
 
 /// What one query has added to its conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SaidInConversation {
+pub struct ConversationTurn {
     pub key: ConversationKey,
     pub query: QueryUid,
     pub name: QueryName,
@@ -190,7 +190,7 @@ pub trait Conversations: Send + Sync {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError>;
+    ) -> Result<Vec<ConversationTurn>, StoreError>;
 
     /// Conversations, most recently extended first; from after the one that `after` added to last.
     async fn conversations(
@@ -203,13 +203,13 @@ pub trait Conversations: Send + Sync {
 
     /// Messages in the order in which they were added, from after those of `after`. A page has at most `limit` queries,
     /// and fewer if they are [large](super::PAGE_BYTES).
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError>;
+    ) -> Result<Listing<ConversationTurn>, StoreError>;
 }
 
 #[cfg(test)]

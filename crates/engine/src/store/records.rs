@@ -76,7 +76,7 @@ pub trait Records: Send + Sync {
 
     /// Does a little maintenance of the log, if any is due: indexing, and deletion of records past their retention.
     /// False when there is nothing to do.
-    async fn tend_records(&self, _now: Timestamp) -> Result<bool, StoreError> {
+    async fn maintain_records(&self, _now: Timestamp) -> Result<bool, StoreError> {
         Ok(false)
     }
 

@@ -8,7 +8,7 @@ use bosun_core::{Actor, Entry, Event, QueryName, Status, Timestamp, machine};
 use futures_util::future::join_all;
 
 use super::{
-    scribe::Scribe,
+    query_writer::QueryWriter,
     store_contract::{LONG, StorePlace, conflicts, durable, fold, load, namespace, page},
 };
 use crate::store::{Append, Position, StoreError};
@@ -16,14 +16,14 @@ use crate::store::{Append, Position, StoreError};
 pub async fn what_was_appended_is_loaded(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     durable(&*store, Position::default()).await;
-    let mut scribe = Scribe::new("default", "a", 1);
-    let created = scribe.create();
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let created = writer.create();
     let entries: Vec<Entry> = created.entries.iter().map(|entry| Entry::clone(entry)).collect();
-    assert!(load(&*store, &scribe).await.is_none());
-    let position = scribe.send(&*store, created);
+    assert!(load(&*store, &writer).await.is_none());
+    let position = writer.send(&*store, created);
     durable(&*store, position).await;
-    let stored = load(&*store, &scribe).await.expect("the query exists");
-    assert_eq!(&stored.head, scribe.head());
+    let stored = load(&*store, &writer).await.expect("the query exists");
+    assert_eq!(&stored.head, writer.head());
     assert_eq!(stored.entries, entries);
     // Waiting again, also for earlier positions, costs nothing and has the same result.
     durable(&*store, position).await;
@@ -32,17 +32,18 @@ pub async fn what_was_appended_is_loaded(mut place: Box<dyn StorePlace>) {
 
 pub async fn positions_ascend_and_durable_implies_all_earlier_ones(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribes: Vec<_> = (1..=20).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    let mut writers: Vec<_> =
+        (1..=20).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
     let mut last = Position::default();
-    for scribe in &mut scribes {
-        let position = scribe.start_and_pause(&*store, LONG);
+    for writer in &mut writers {
+        let position = writer.start_and_pause(&*store, LONG);
         assert!(position > last);
         last = position;
     }
     durable(&*store, last).await;
-    for scribe in &scribes {
-        let stored = load(&*store, scribe).await.expect("earlier appends are durable too");
-        assert_eq!(&stored.head, scribe.head());
+    for writer in &writers {
+        let stored = load(&*store, writer).await.expect("earlier appends are durable too");
+        assert_eq!(&stored.head, writer.head());
         assert_eq!(fold(&stored), stored.head);
     }
 }
@@ -50,8 +51,8 @@ pub async fn positions_ascend_and_durable_implies_all_earlier_ones(mut place: Bo
 pub async fn appends_without_a_waiter_are_batched(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let before = store.stats();
-    let mut scribe = Scribe::new("default", "a", 1);
-    let position = scribe.start_and_pause(&*store, LONG);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let position = writer.start_and_pause(&*store, LONG);
     durable(&*store, position).await;
     let after = store.stats();
     assert_eq!(after.appends - before.appends, 3);
@@ -63,12 +64,12 @@ pub async fn appends_without_a_waiter_are_batched(mut place: Box<dyn StorePlace>
 
 pub async fn a_wait_that_is_dropped_loses_nothing(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut first = Scribe::new("default", "a", 1);
+    let mut first = QueryWriter::new("default", "a", 1);
     let position = first.start(&*store);
     let mut waiting = store.durable(position);
     let _ = futures_util::poll!(&mut waiting);
     drop(waiting);
-    let mut second = Scribe::new("default", "b", 2);
+    let mut second = QueryWriter::new("default", "b", 2);
     let position = second.start(&*store);
     durable(&*store, position).await;
     assert!(load(&*store, &first).await.is_some());
@@ -76,12 +77,12 @@ pub async fn a_wait_that_is_dropped_loses_nothing(mut place: Box<dyn StorePlace>
 
 pub async fn a_conflict_does_not_reject_other_appends_of_its_commit(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut shared = Scribe::new("default", "shared", 1);
+    let mut shared = QueryWriter::new("default", "shared", 1);
     let position = shared.start(&*store);
     durable(&*store, position).await;
     let mut stale = shared.clone();
 
-    let (mut before, mut after) = (Scribe::new("default", "before", 2), Scribe::new("default", "after", 3));
+    let (mut before, mut after) = (QueryWriter::new("default", "before", 2), QueryWriter::new("default", "after", 3));
     let first = before.start(&*store);
     let kept = shared.append(&*store, machine::advance(shared.head()));
     let lost = stale.append(&*store, machine::cancel(stale.head(), None, &Actor::local()));
@@ -102,7 +103,7 @@ pub async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_sequence_n
     mut place: Box<dyn StorePlace>,
 ) {
     let store = place.open();
-    let mut rightful = Scribe::new("default", "a", 1);
+    let mut rightful = QueryWriter::new("default", "a", 1);
     let position = rightful.start(&*store);
     durable(&*store, position).await;
     let mut stale = rightful.clone();
@@ -129,7 +130,7 @@ pub async fn what_builds_on_a_rejected_append_is_rejected_even_if_its_sequence_n
 
 pub async fn a_writer_that_reloads_can_continue(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut first = Scribe::new("default", "a", 1);
+    let mut first = QueryWriter::new("default", "a", 1);
     let position = first.start(&*store);
     durable(&*store, position).await;
     let mut second = first.clone();
@@ -145,9 +146,9 @@ pub async fn a_writer_that_reloads_can_continue(mut place: Box<dyn StorePlace>) 
 
 pub async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    let created = scribe.create();
-    let started = scribe.write(machine::advance(scribe.head()));
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let created = writer.create();
+    let started = writer.write(machine::advance(writer.head()));
     let unknown = store.append(started.clone()).expect("the store is open");
     assert!(conflicts(&*store, unknown).await, "an append to a query that was never created");
     let position = store.append(created.clone()).expect("the store is open");
@@ -155,7 +156,7 @@ pub async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn StorePl
     let twice = store.append(created.clone()).expect("the store is open");
     assert!(conflicts(&*store, twice).await, "a second creation of the same query");
 
-    let ended = scribe.write(scribe.reply(Vec::new()));
+    let ended = writer.write(writer.reply(Vec::new()));
     let broken: [(&str, Append); 4] = [
         ("a gap behind the stored entries", Append { seen: 1, ..ended.clone() }),
         ("a gap within the entries", Append { entries: vec![ended.entries[1].clone()], seen: 1, ..started.clone() }),
@@ -170,21 +171,21 @@ pub async fn an_append_must_follow_the_stored_journal(mut place: Box<dyn StorePl
     durable(&*store, position).await;
     let position = store.append(ended).expect("the store is open");
     durable(&*store, position).await;
-    assert_eq!(&load(&*store, &scribe).await.expect("it exists").head, scribe.head());
+    assert_eq!(&load(&*store, &writer).await.expect("it exists").head, writer.head());
 }
 
 pub async fn a_name_is_unique_in_a_namespace(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut owner = Scribe::new("default", "a", 1);
-    let mut second = Scribe::new("default", "a", 2);
-    let mut elsewhere = Scribe::new("other", "a", 3);
+    let mut owner = QueryWriter::new("default", "a", 1);
+    let mut second = QueryWriter::new("default", "a", 2);
+    let mut elsewhere = QueryWriter::new("other", "a", 3);
     // Both in one commit, and once more when the owner exists.
     owner.start(&*store);
     let same_commit = second.start(&*store);
     let builds_on_it = second.append(&*store, machine::advance(second.head()));
     let position = elsewhere.start(&*store);
     durable(&*store, position).await;
-    let later = Scribe::new("default", "a", 4).start(&*store);
+    let later = QueryWriter::new("default", "a", 4).start(&*store);
     for position in [same_commit, builds_on_it, later] {
         match store.durable(position).await {
             Err(StoreError::NameTaken(name)) => assert_eq!(name, owner.head().name),
@@ -197,9 +198,9 @@ pub async fn a_name_is_unique_in_a_namespace(mut place: Box<dyn StorePlace>) {
 
 pub async fn namespaces_are_separate(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut here = Scribe::new("here", "a", 1);
-    let mut there = Scribe::new("there", "a", 2);
-    let mut only_there = Scribe::new("there", "b", 3);
+    let mut here = QueryWriter::new("here", "a", 1);
+    let mut there = QueryWriter::new("there", "a", 2);
+    let mut only_there = QueryWriter::new("there", "b", 3);
     here.start(&*store);
     there.start(&*store);
     let position = only_there.start(&*store);
@@ -216,10 +217,10 @@ pub async fn namespaces_are_separate(mut place: Box<dyn StorePlace>) {
 pub async fn a_load_sees_whole_appends_only(mut place: Box<dyn StorePlace>) {
     const APPENDS: u64 = 40;
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    let position = scribe.start(&*store);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let position = writer.start(&*store);
     durable(&*store, position).await;
-    let reader = scribe.clone();
+    let reader = writer.clone();
     let writing = async {
         for _ in 0..APPENDS {
             let events = [
@@ -227,7 +228,7 @@ pub async fn a_load_sees_whole_appends_only(mut place: Box<dyn StorePlace>) {
                 Event::Continued { by: Actor::local() },
                 Event::Recovered { orderly: false, alone: false },
             ];
-            let position = scribe.append(&*store, events.into());
+            let position = writer.append(&*store, events.into());
             durable(&*store, position).await;
             tokio::task::yield_now().await;
         }
@@ -252,13 +253,13 @@ pub async fn concurrent_writers_all_succeed(mut place: Box<dyn StorePlace>) {
     let writers = (1..=32).map(|number| {
         let store = Arc::clone(&store);
         async move {
-            let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-            let position = scribe.start_and_pause(&*store, LONG);
+            let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+            let position = writer.start_and_pause(&*store, LONG);
             durable(&*store, position).await;
-            let position = scribe.resolve_and_complete(&*store);
+            let position = writer.resolve_and_complete(&*store);
             durable(&*store, position).await;
-            let stored = load(&*store, &scribe).await.expect("what is durable is loaded");
-            assert_eq!(&stored.head, scribe.head());
+            let stored = load(&*store, &writer).await.expect("what is durable is loaded");
+            assert_eq!(&stored.head, writer.head());
             assert_eq!(stored.head.status(), Status::Completed);
         }
     });
@@ -270,18 +271,18 @@ pub async fn concurrent_writers_all_succeed(mut place: Box<dyn StorePlace>) {
 
 pub async fn closing_commits_and_then_refuses(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    let position = scribe.start(&*store);
-    let mut stale = scribe.clone();
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let position = writer.start(&*store);
+    let mut stale = writer.clone();
     stale.append(&*store, machine::advance(stale.head()));
-    let lost = scribe.append(&*store, machine::advance(scribe.head()));
+    let lost = writer.append(&*store, machine::advance(writer.head()));
     store.close().await.expect("the last commit succeeds");
     durable(&*store, position).await;
     assert!(conflicts(&*store, lost).await, "earlier decisions are still reported");
     let late: QueryName = "late".parse().expect("a good name");
-    let refused = store.append(Scribe::new("default", late.as_str(), 2).create());
+    let refused = store.append(QueryWriter::new("default", late.as_str(), 2).create());
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     drop(store);
     let store = place.open();
-    assert_eq!(&load(&*store, &scribe).await.expect("it was appended, although not waited for").head, stale.head());
+    assert_eq!(&load(&*store, &writer).await.expect("it was appended, although not waited for").head, stale.head());
 }

@@ -92,7 +92,7 @@ pub async fn a_missing_blob_is_none(mut place: Box<dyn BlobPlace>) {
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), None);
     assert_eq!(read(&*blobs, hash, 0, 1).await, None);
     assert!(!blobs.remove(hash, Duration::ZERO).await.expect("blobs are writable"));
-    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), []);
+    assert_eq!(blobs.older_than(Duration::ZERO).await.expect("blobs are readable"), []);
 }
 
 pub async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace>) {
@@ -100,7 +100,7 @@ pub async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace
     let mut draft = blobs.begin().await.expect("a draft");
     draft.write(Bytes::from_static(b"half")).await.expect("room for a piece");
     assert_eq!(blobs.size(ContentHash::of(b"half")).await.expect("blobs are readable"), None);
-    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), [], "a draft is not a blob");
+    assert_eq!(blobs.older_than(Duration::ZERO).await.expect("blobs are readable"), [], "a draft is not a blob");
     drop(draft);
     assert_eq!(blobs.size(ContentHash::of(b"half")).await.expect("blobs are readable"), None);
 }
@@ -117,7 +117,7 @@ pub async fn the_same_bytes_are_one_blob(mut place: Box<dyn BlobPlace>) {
     let first = seal(&*blobs, &[b"same"]).await;
     let second = seal(&*blobs, &[b"sa", b"me"]).await;
     assert_eq!(first, second);
-    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable"), [first]);
+    assert_eq!(blobs.older_than(Duration::ZERO).await.expect("blobs are readable"), [first]);
     assert_eq!(read(&*blobs, first, 0, 9).await.as_deref(), Some(&b"same"[..]));
 }
 
@@ -130,7 +130,7 @@ pub async fn only_old_blobs_are_listed_and_removed(mut place: Box<dyn BlobPlace>
     let blobs = place.open();
     let (old, young) = (seal(&*blobs, &[b"old"]).await, seal(&*blobs, &[b"young"]).await);
     place.age(old, HOUR);
-    assert_eq!(blobs.aged(HOUR).await.expect("blobs are readable"), [old]);
+    assert_eq!(blobs.older_than(HOUR).await.expect("blobs are readable"), [old]);
     assert!(!blobs.remove(young, HOUR).await.expect("blobs are writable"));
     assert!(blobs.remove(old, HOUR).await.expect("blobs are writable"));
     assert!(!blobs.remove(old, HOUR).await.expect("blobs are writable"), "it is gone already");
@@ -142,7 +142,7 @@ pub async fn sealing_a_blob_again_renews_its_age(mut place: Box<dyn BlobPlace>) 
     let blobs = place.open();
     let hash = seal(&*blobs, &[b"again"]).await;
     place.age(hash, HOUR);
-    assert_eq!(blobs.aged(HOUR).await.expect("blobs are readable"), [hash]);
+    assert_eq!(blobs.older_than(HOUR).await.expect("blobs are readable"), [hash]);
     seal(&*blobs, &[b"again"]).await;
     assert!(!blobs.remove(hash, HOUR).await.expect("blobs are writable"), "a reference to it may be under way");
     assert_eq!(blobs.size(hash).await.expect("blobs are readable"), Some(5));
@@ -156,5 +156,5 @@ pub async fn concurrent_writers_all_succeed(mut place: Box<dyn BlobPlace>) {
     for (text, hash) in texts.iter().zip(hashes) {
         assert_eq!(read(&*blobs, hash, 0, text.len()).await.as_deref(), Some(text.as_bytes()));
     }
-    assert_eq!(blobs.aged(Duration::ZERO).await.expect("blobs are readable").len(), 8);
+    assert_eq!(blobs.older_than(Duration::ZERO).await.expect("blobs are readable").len(), 8);
 }

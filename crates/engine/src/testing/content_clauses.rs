@@ -11,7 +11,7 @@ use bosun_core::{
 };
 
 use super::{
-    scribe::{Scribe, document, spec},
+    query_writer::{QueryWriter, document, spec},
     store_contract::{LONG, StorePlace, conflicts, durable, fold, load, namespace, page},
 };
 use crate::{
@@ -23,10 +23,10 @@ pub async fn a_document_is_stored_once(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document(r#"[{"name":"look_up"}]"#);
     for number in 1..=3 {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        let mut append = scribe.create();
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        let mut append = writer.create();
         append.toolset = Some(if number == 2 { document("2") } else { shared.clone() });
-        let position = scribe.send(&*store, append);
+        let position = writer.send(&*store, append);
         durable(&*store, position).await;
     }
     assert_eq!(store.document(shared.hash).await.expect("readable"), Some(shared.body));
@@ -36,32 +36,33 @@ pub async fn a_document_is_stored_once(mut place: Box<dyn StorePlace>) {
 
 pub async fn a_later_process_loads_the_same_and_can_fold_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribes: Vec<_> = (1..=24).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
-    for scribe in &mut scribes {
-        scribe.start(&*store);
+    let mut writers: Vec<_> =
+        (1..=24).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
+    for writer in &mut writers {
+        writer.start(&*store);
     }
     // A deterministic walk through every kind of step, each query one step further than the last.
     for round in 0..24_u32 {
-        for (index, scribe) in (0..).zip(&mut scribes).skip(round as usize) {
-            if let Some(append) = scribe.step((round * 24 + index).wrapping_mul(0x9E37_79B1) >> 8) {
-                scribe.send(&*store, append);
+        for (index, writer) in (0..).zip(&mut writers).skip(round as usize) {
+            if let Some(append) = writer.step((round * 24 + index).wrapping_mul(0x9E37_79B1) >> 8) {
+                writer.send(&*store, append);
             }
         }
     }
     durable(&*store, store.last_position()).await;
     let mut before = Vec::new();
-    for scribe in &scribes {
-        before.push(load(&*store, scribe).await.expect("it exists"));
+    for writer in &writers {
+        before.push(load(&*store, writer).await.expect("it exists"));
     }
     drop(store);
     let store = place.open();
-    for (scribe, before) in scribes.iter().zip(before) {
-        let after = load(&*store, scribe).await.expect("it exists");
-        assert_eq!(&after.head, scribe.head());
+    for (writer, before) in writers.iter().zip(before) {
+        let after = load(&*store, writer).await.expect("it exists");
+        assert_eq!(&after.head, writer.head());
         assert_eq!((&after.head, &after.entries), (&before.head, &before.entries));
         assert_eq!(fold(&after), after.head);
     }
-    let statuses = scribes.iter().map(|scribe| scribe.head().status());
+    let statuses = writers.iter().map(|writer| writer.head().status());
     assert!(statuses.clone().collect::<HashSet<_>>().len() >= 4, "{:?}", statuses.collect::<Vec<_>>());
 }
 
@@ -95,31 +96,31 @@ fn hostile_spec(text: &str) -> Spec {
 
 pub async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribes = Vec::new();
+    let mut writers = Vec::new();
     for (number, text) in (1..).zip(HOSTILE) {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        let mut created = scribe.create_as(hostile_spec(text));
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        let mut created = writer.create_as(hostile_spec(text));
         created.toolset = Some(document(text));
-        scribe.send(&*store, created);
-        scribe.ask_outside(&*store, LONG);
+        writer.send(&*store, created);
+        writer.ask_outside(&*store, LONG);
         let outcome = Outcome::Failure {
             code: (*text).into(),
             message: (*text).into(),
             content: Some(serde_json::json!({*text: [text]}).into()),
         };
-        let mut events = scribe.deliver(&outcome, false);
+        let mut events = writer.deliver(&outcome, false);
         events.push(Event::Failed { code: (*text).into(), message: (*text).into() });
-        let append = scribe.write(events);
+        let append = writer.write(events);
         let entry = append.entries[0].clone();
-        let position = scribe.send(&*store, append);
+        let position = writer.send(&*store, append);
         durable(&*store, position).await;
-        scribes.push((scribe, *text, entry));
+        writers.push((writer, *text, entry));
     }
     drop(store);
     let store = place.open();
-    for (scribe, text, resolved) in &scribes {
-        let stored = load(&*store, scribe).await.expect("it exists");
-        assert_eq!(&stored.head, scribe.head(), "{text:?}");
+    for (writer, text, resolved) in &writers {
+        let stored = load(&*store, writer).await.expect("it exists");
+        assert_eq!(&stored.head, writer.head(), "{text:?}");
         assert_eq!(fold(&stored), stored.head, "{text:?}");
         assert_eq!(stored.entries[0].event, Event::Created { spec: Arc::new(hostile_spec(text)), by: Actor::local() });
         assert!(stored.entries.contains(resolved), "{text:?}");
@@ -132,18 +133,18 @@ pub async fn hostile_texts_are_read_back_unchanged(mut place: Box<dyn StorePlace
 pub async fn large_values_are_read_back_unchanged(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let text = "x\"\\\n中".repeat((1 << 20) / 7);
-    let mut scribe = Scribe::new("default", &"a".repeat(253), 1);
-    let mut created = scribe.create_as(hostile_spec(&text));
+    let mut writer = QueryWriter::new("default", &"a".repeat(253), 1);
+    let mut created = writer.create_as(hostile_spec(&text));
     created.toolset = Some(document(&text));
-    scribe.send(&*store, created);
-    scribe.ask_outside(&*store, LONG);
-    let events = scribe.deliver(&Outcome::success(text.as_str()), false);
-    let position = scribe.append(&*store, events.clone());
+    writer.send(&*store, created);
+    writer.ask_outside(&*store, LONG);
+    let events = writer.deliver(&Outcome::success(text.as_str()), false);
+    let position = writer.append(&*store, events.clone());
     durable(&*store, position).await;
     drop(store);
     let store = place.open();
-    let stored = load(&*store, &scribe).await.expect("it exists");
-    assert!(&stored.head == scribe.head() && fold(&stored) == stored.head);
+    let stored = load(&*store, &writer).await.expect("it exists");
+    assert!(&stored.head == writer.head() && fold(&stored) == stored.head);
     assert!(stored.entries.last().is_some_and(|entry| entry.event == events[0]));
     assert!(store.document(document(&text).hash).await.expect("readable").as_deref() == Some(&*text));
 }
@@ -151,30 +152,31 @@ pub async fn large_values_are_read_back_unchanged(mut place: Box<dyn StorePlace>
 pub async fn blobs_are_referred_to_by_what_is_committed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let large = |text: &str| Large::of(&text.into()).0;
-    let refer = |scribe: &mut Scribe, store: &dyn Store, text: &str| {
+    let refer = |writer: &mut QueryWriter, store: &dyn Store, text: &str| {
         let outcome = Outcome::Success { content: Content::Large(large(text)) };
-        let events = scribe.deliver(&outcome, false);
-        scribe.append(store, events)
+        let events = writer.deliver(&outcome, false);
+        writer.append(store, events)
     };
     let all = ["one", "two", "three"].map(|text| large(text).hash);
-    let mut scribes = [Scribe::new("default", "a", 1), Scribe::new("other", "b", 2), Scribe::new("default", "c", 3)];
-    for scribe in &mut scribes {
-        scribe.start_and_pause(&*store, LONG);
+    let mut writers =
+        [QueryWriter::new("default", "a", 1), QueryWriter::new("other", "b", 2), QueryWriter::new("default", "c", 3)];
+    for writer in &mut writers {
+        writer.start_and_pause(&*store, LONG);
     }
     assert!(store.referred(&all).await.expect("the store is readable").is_empty());
     // Two queries refer to the same blob, and a rejected append to another.
-    refer(&mut scribes[0], &*store, "one");
-    let mut rival = scribes[2].clone();
-    let last = refer(&mut scribes[2], &*store, "one");
+    refer(&mut writers[0], &*store, "one");
+    let mut rival = writers[2].clone();
+    let last = refer(&mut writers[2], &*store, "one");
     let in_vain = refer(&mut rival, &*store, "three");
     durable(&*store, last).await;
     assert!(conflicts(&*store, in_vain).await);
-    let position = refer(&mut scribes[1], &*store, "two");
+    let position = refer(&mut writers[1], &*store, "two");
     durable(&*store, position).await;
     let expect = HashSet::from([all[0], all[1]]);
     assert_eq!(store.referred(&all).await.expect("the store is readable"), expect);
     assert_eq!(store.referred(&all[1..]).await.expect("the store is readable"), HashSet::from([all[1]]));
-    let stored = load(&*store, &scribes[1]).await.expect("the query exists");
+    let stored = load(&*store, &writers[1]).await.expect("the query exists");
     assert_eq!(fold(&stored), stored.head);
     drop(store);
     let store = place.open();

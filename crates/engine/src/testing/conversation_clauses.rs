@@ -13,13 +13,13 @@ use bosun_core::{
 };
 
 use super::{
-    scribe::{Scribe, document},
+    query_writer::{QueryWriter, document},
     store_contract::{StorePlace, conflicts, durable, namespace, removal},
 };
 use crate::store::{
     Append, PAGE_BYTES, Position, RecordSearch, Removal, Store, StoreError,
     conversations::{
-        ConversationPart, Exchange, Frame, Joining, Listing, SaidInConversation, Size, WantedConversations, outdated,
+        ConversationPart, ConversationTurn, Exchange, Frame, Joining, Listing, Size, WantedConversations, outdated,
     },
 };
 
@@ -34,8 +34,8 @@ fn joining(key: ConversationKey, alone: bool, after: Option<QueryUid>) -> Option
 }
 
 /// A question and its answer.
-fn exchange(scribe: &Scribe, key: ConversationKey, answer: &str) -> Exchange {
-    let head = scribe.head();
+fn exchange(writer: &QueryWriter, key: ConversationKey, answer: &str) -> Exchange {
+    let head = writer.head();
     Exchange {
         key,
         query: head.uid,
@@ -50,45 +50,45 @@ fn exchange(scribe: &Scribe, key: ConversationKey, answer: &str) -> Exchange {
 }
 
 /// A query that joins the conversation and waits.
-fn open(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, alone: bool) -> Position {
-    open_after(store, scribe, key, alone, None)
+fn open(store: &dyn Store, writer: &mut QueryWriter, key: ConversationKey, alone: bool) -> Position {
+    open_after(store, writer, key, alone, None)
 }
 
 /// The same with a history that ends with the query `after`.
 fn open_after(
     store: &dyn Store,
-    scribe: &mut Scribe,
+    writer: &mut QueryWriter,
     key: ConversationKey,
     alone: bool,
     after: Option<QueryUid>,
 ) -> Position {
-    let append = Append { conversation: joining(key, alone, after), ..scribe.create() };
-    scribe.send(store, append)
+    let append = Append { conversation: joining(key, alone, after), ..writer.create() };
+    writer.send(store, append)
 }
 
 /// Completes the query with `answer`.
-fn complete(store: &dyn Store, scribe: &mut Scribe, key: ConversationKey, answer: &str) -> Position {
-    scribe.append(store, machine::advance(scribe.head()));
-    let append = scribe.write(scribe.reply(Vec::new()));
-    let said = exchange(scribe, key, answer);
-    scribe.send(store, Append { conversation: Some(ConversationPart::Adds(said)), ..append })
+fn complete(store: &dyn Store, writer: &mut QueryWriter, key: ConversationKey, answer: &str) -> Position {
+    writer.append(store, machine::advance(writer.head()));
+    let append = writer.write(writer.reply(Vec::new()));
+    let said = exchange(writer, key, answer);
+    writer.send(store, Append { conversation: Some(ConversationPart::Adds(said)), ..append })
 }
 
 /// A whole query of a conversation.
-async fn talk(store: &dyn Store, number: u32, key: ConversationKey, answer: &str) -> QueryUid {
-    let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-    open(store, &mut scribe, key.clone(), false);
-    let position = complete(store, &mut scribe, key, answer);
+async fn complete_query(store: &dyn Store, number: u32, key: ConversationKey, answer: &str) -> QueryUid {
+    let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+    open(store, &mut writer, key.clone(), false);
+    let position = complete(store, &mut writer, key, answer);
     durable(store, position).await;
-    scribe.uid()
+    writer.uid()
 }
 
 fn all() -> Frame {
     Frame::new(Size { messages: u64::MAX, tokens: u64::MAX, bytes: u64::MAX })
 }
 
-fn answers(said: &[SaidInConversation]) -> Vec<String> {
-    let text = |said: &SaidInConversation| match said.messages.last() {
+fn answers(said: &[ConversationTurn]) -> Vec<String> {
+    let text = |said: &ConversationTurn| match said.messages.last() {
         Some(Message::Assistant { text: Some(text), .. }) => text.clone(),
         other => format!("{other:?}"),
     };
@@ -99,53 +99,54 @@ async fn history(store: &dyn Store, key: &ConversationKey, frame: Frame) -> Vec<
     answers(&store.history(&namespace("default"), key, frame).await.expect("readable"))
 }
 
-async fn said(store: &dyn Store, wanted: WantedConversations) -> Listing<SaidInConversation> {
-    store.said(&namespace("default"), &wanted, None, 100).await.expect("readable")
+async fn conversation_turns(store: &dyn Store, wanted: WantedConversations) -> Listing<ConversationTurn> {
+    store.conversation_turns(&namespace("default"), &wanted, None, 100).await.expect("readable")
 }
 
 pub async fn messages_are_in_the_order_in_which_their_queries_completed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let talk = key("default", "talk");
-    let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
-    for scribe in &mut scribes {
-        open(&*store, scribe, talk.clone(), false);
+    let conversation = key("default", "talk");
+    let mut writers: Vec<_> =
+        (1..=3).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
+    for writer in &mut writers {
+        open(&*store, writer, conversation.clone(), false);
     }
-    assert_eq!(history(&*store, &talk, all()).await, [""; 0], "an open query adds nothing");
+    assert_eq!(history(&*store, &conversation, all()).await, [""; 0], "an open query adds nothing");
     // In another order than they were created in; the second is cancelled and adds nothing.
-    complete(&*store, &mut scribes[2], talk.clone(), "third");
-    let cancelled = machine::cancel(scribes[1].head(), None, &Actor::local());
-    scribes[1].append(&*store, cancelled);
-    let position = complete(&*store, &mut scribes[0], talk.clone(), "first");
+    complete(&*store, &mut writers[2], conversation.clone(), "third");
+    let cancelled = machine::cancel(writers[1].head(), None, &Actor::local());
+    writers[1].append(&*store, cancelled);
+    let position = complete(&*store, &mut writers[0], conversation.clone(), "first");
     durable(&*store, position).await;
-    assert_eq!(history(&*store, &talk, all()).await, ["third", "first"]);
+    assert_eq!(history(&*store, &conversation, all()).await, ["third", "first"]);
     drop(store);
     let store = place.open();
-    let listed = said(&*store, WantedConversations::default()).await;
+    let listed = conversation_turns(&*store, WantedConversations::default()).await;
     assert_eq!((answers(&listed.items), listed.total), (vec!["third".into(), "first".into()], 4));
     assert_eq!(listed.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3]);
-    assert_eq!(listed.items[0].messages, exchange(&scribes[2], talk.clone(), "third").messages);
-    assert_eq!(listed.items[0].name, scribes[2].head().name);
-    let elsewhere = store.history(&namespace("other"), &talk, all()).await.expect("readable");
+    assert_eq!(listed.items[0].messages, exchange(&writers[2], conversation.clone(), "third").messages);
+    assert_eq!(listed.items[0].name, writers[2].head().name);
+    let elsewhere = store.history(&namespace("other"), &conversation, all()).await.expect("readable");
     assert!(elsewhere.is_empty(), "namespaces are separate");
 }
 
 pub async fn an_append_that_is_not_kept_adds_no_messages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let talk = key("default", "talk");
-    let mut scribe = Scribe::new("default", "q", 1);
-    open(&*store, &mut scribe, talk.clone(), false);
-    let mut rival = scribe.clone();
-    complete(&*store, &mut scribe, talk.clone(), "kept");
-    let lost = complete(&*store, &mut rival, talk.clone(), "lost");
+    let conversation = key("default", "talk");
+    let mut writer = QueryWriter::new("default", "q", 1);
+    open(&*store, &mut writer, conversation.clone(), false);
+    let mut rival = writer.clone();
+    complete(&*store, &mut writer, conversation.clone(), "kept");
+    let lost = complete(&*store, &mut rival, conversation.clone(), "lost");
     assert!(conflicts(&*store, lost).await);
-    assert_eq!(history(&*store, &talk, all()).await, ["kept"]);
+    assert_eq!(history(&*store, &conversation, all()).await, ["kept"]);
 }
 
 pub async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let key = key("default", "talk");
     for number in 1..=4 {
-        talk(&*store, number, key.clone(), &format!("answer {number}")).await;
+        complete_query(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
     let frame = |messages, tokens| Frame::new(Size { messages, tokens, bytes: u64::MAX });
     for (messages, shown) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (8, 4), (99, 4)] {
@@ -161,46 +162,46 @@ pub async fn a_history_is_cut_between_queries(mut place: Box<dyn StorePlace>) {
 
 pub async fn a_query_that_must_be_alone_in_a_conversation_is(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let (talk, other) = (key("default", "talk"), key("other", "talk"));
-    let scribe = |number: u32| Scribe::new("default", &format!("q{number}"), number);
-    let (mut first, mut second) = (scribe(1), scribe(2));
+    let (conversation, other) = (key("default", "talk"), key("other", "talk"));
+    let writer = |number: u32| QueryWriter::new("default", &format!("q{number}"), number);
+    let (mut first, mut second) = (writer(1), writer(2));
     let busy = async |position: Position| matches!(store.durable(position).await, Err(StoreError::ConversationBusy(_)));
     // In one commit, and in two.
-    let kept = open(&*store, &mut first, talk.clone(), true);
-    let lost = open(&*store, &mut second, talk.clone(), true);
+    let kept = open(&*store, &mut first, conversation.clone(), true);
+    let lost = open(&*store, &mut second, conversation.clone(), true);
     assert!(busy(lost).await);
     durable(&*store, kept).await;
-    let lost = open(&*store, &mut scribe(3), talk.clone(), true);
+    let lost = open(&*store, &mut writer(3), conversation.clone(), true);
     assert!(busy(lost).await);
     // Another memory has another conversation, and so has another namespace.
-    let position = open(&*store, &mut scribe(4), other, true);
+    let position = open(&*store, &mut writer(4), other, true);
     durable(&*store, position).await;
-    let position = open(&*store, &mut Scribe::new("elsewhere", "q", 5), talk.clone(), true);
+    let position = open(&*store, &mut QueryWriter::new("elsewhere", "q", 5), conversation.clone(), true);
     durable(&*store, position).await;
     // A query that need not be alone is not refused.
-    let mut easy = scribe(6);
-    let position = open(&*store, &mut easy, talk.clone(), false);
+    let mut easy = writer(6);
+    let position = open(&*store, &mut easy, conversation.clone(), false);
     durable(&*store, position).await;
-    complete(&*store, &mut first, talk.clone(), "done");
-    let lost = open(&*store, &mut scribe(7), talk.clone(), true);
+    complete(&*store, &mut first, conversation.clone(), "done");
+    let lost = open(&*store, &mut writer(7), conversation.clone(), true);
     assert!(busy(lost).await, "the one that need not be alone is still open");
     // Ended and joined in one commit.
     let cancelled = machine::cancel(easy.head(), None, &Actor::local());
     easy.append(&*store, cancelled);
-    let mut next = scribe(8);
-    let position = open_after(&*store, &mut next, talk.clone(), true, Some(first.uid()));
+    let mut next = writer(8);
+    let position = open_after(&*store, &mut next, conversation.clone(), true, Some(first.uid()));
     durable(&*store, position).await;
     // A history that was read before the last query ended is incomplete: in one commit, and in two.
-    complete(&*store, &mut next, talk.clone(), "done, too");
-    let lost = open_after(&*store, &mut scribe(10), talk.clone(), true, Some(first.uid()));
+    complete(&*store, &mut next, conversation.clone(), "done, too");
+    let lost = open_after(&*store, &mut writer(10), conversation.clone(), true, Some(first.uid()));
     assert!(busy(lost).await);
-    let lost = open_after(&*store, &mut scribe(11), talk.clone(), true, None);
+    let lost = open_after(&*store, &mut writer(11), conversation.clone(), true, None);
     assert!(busy(lost).await);
-    let position = open_after(&*store, &mut scribe(12), talk.clone(), true, Some(next.uid()));
+    let position = open_after(&*store, &mut writer(12), conversation.clone(), true, Some(next.uid()));
     durable(&*store, position).await;
     drop(store);
     let store = place.open();
-    let lost = open(&*store, &mut scribe(9), talk, true);
+    let lost = open(&*store, &mut writer(9), conversation, true);
     assert!(matches!(store.durable(lost).await, Err(StoreError::ConversationBusy(id)) if id == "talk"));
 }
 
@@ -208,9 +209,9 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
     let store = place.open();
     let keys = [key("default", "a"), key("default", "b"), key("other", "a")];
     for (number, key) in (1..).zip(&keys) {
-        talk(&*store, number, key.clone(), "one").await;
+        complete_query(&*store, number, key.clone(), "one").await;
     }
-    let latest = talk(&*store, 4, keys[0].clone(), "two").await;
+    let latest = complete_query(&*store, 4, keys[0].clone(), "two").await;
     let list = async |wanted: &WantedConversations, after: Option<QueryUid>, limit: usize| {
         store.conversations(&namespace("default"), wanted, after, limit).await.expect("readable")
     };
@@ -232,7 +233,10 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
 
     // And so are messages, in their order.
     let page = async |after: Option<QueryUid>| {
-        store.said(&namespace("default"), &WantedConversations::default(), after, 3).await.expect("readable")
+        store
+            .conversation_turns(&namespace("default"), &WantedConversations::default(), after, 3)
+            .await
+            .expect("readable")
     };
     let first = page(None).await;
     assert_eq!((first.items.len(), first.more, first.total), (3, true, 8));
@@ -240,7 +244,8 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
     assert_eq!((answers(&rest.items), rest.more), (vec!["two".into()], false));
     for query in ["q4".to_owned(), latest.to_string()] {
         let of_query =
-            said(&*store, WantedConversations { query: Some(query), ..WantedConversations::default() }).await;
+            conversation_turns(&*store, WantedConversations { query: Some(query), ..WantedConversations::default() })
+                .await;
         assert_eq!((of_query.items.len(), of_query.total), (1, 2));
     }
 }
@@ -249,7 +254,7 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
     let store = place.open();
     let (a, b) = (key("default", "a"), key("default", "b"));
     for (number, key) in (1..).zip([&a, &a, &a, &b]) {
-        talk(&*store, number, key.clone(), &format!("answer {number}")).await;
+        complete_query(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
     let forget = async |wanted: WantedConversations| {
         let record = AuditRecord::of_act(Timestamp(0), Action::ConversationDeleted, None, None);
@@ -264,17 +269,19 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
     assert_eq!(forget(of_a("q4")).await, 0, "it belongs to another conversation");
     assert_eq!(forget(of_a("q3")).await, 1);
     assert_eq!(history(&*store, &a, all()).await, ["answer 1", "answer 2"]);
-    talk(&*store, 5, a.clone(), "answer 5").await;
+    complete_query(&*store, 5, a.clone(), "answer 5").await;
     let numbers: Vec<_> =
-        said(&*store, WantedConversations { id: Some("a".into()), ..WantedConversations::default() }).await.items;
+        conversation_turns(&*store, WantedConversations { id: Some("a".into()), ..WantedConversations::default() })
+            .await
+            .items;
     assert_eq!(numbers.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 7]);
     assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 1);
     assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 0);
     assert_eq!(forget(WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }).await, 0);
     assert_eq!(forget(WantedConversations::default()).await, 1);
-    assert_eq!(said(&*store, WantedConversations::default()).await, Listing::default());
+    assert_eq!(conversation_turns(&*store, WantedConversations::default()).await, Listing::default());
     // A conversation is removed with its last exchange.
-    talk(&*store, 6, b.clone(), "answer 6").await;
+    complete_query(&*store, 6, b.clone(), "answer 6").await;
     assert_eq!(forget(WantedConversations { query: Some("q6".into()), ..WantedConversations::default() }).await, 1);
     let left =
         store.conversations(&namespace("default"), &WantedConversations::default(), None, 9).await.expect("readable");
@@ -288,13 +295,13 @@ pub async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Bo
     let store = place.open();
     let (old, young) = (key("default", "old"), key("default", "young"));
     for (number, key) in [(1, &old), (2, &old), (9, &young)] {
-        talk(&*store, number, key.clone(), "x").await;
+        complete_query(&*store, number, key.clone(), "x").await;
     }
-    let listed = said(&*store, WantedConversations::default()).await.items;
+    let listed = conversation_turns(&*store, WantedConversations::default()).await.items;
     let until = |index: usize| listed[index].at.after(KEPT);
     let left = async |now: Timestamp| {
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
-        said(&*store, WantedConversations::default()).await.items.len()
+        conversation_turns(&*store, WantedConversations::default()).await.items.len()
     };
     assert_eq!(left(until(0)).await, 3, "the second query has extended its retention");
     assert_eq!(left(until(1)).await, 1);
@@ -307,20 +314,20 @@ pub async fn a_conversation_is_deleted_at_the_end_of_its_retention(mut place: Bo
 
 pub async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_conversation(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let talk = key("default", "talk");
-    let (mut lasting, mut brief) = (Scribe::new("default", "q1", 1), Scribe::new("default", "q2", 2));
+    let conversation = key("default", "talk");
+    let (mut lasting, mut brief) = (QueryWriter::new("default", "q1", 1), QueryWriter::new("default", "q2", 2));
     let kept_until = Timestamp(0).after(Duration::from_secs(1_000_000_000_000));
-    for (scribe, kept_until) in [(&mut lasting, kept_until), (&mut brief, Timestamp(1))] {
-        open(&*store, scribe, talk.clone(), false);
-        scribe.append(&*store, machine::advance(scribe.head()));
-        let append = scribe.write(scribe.reply(Vec::new()));
-        let said = Exchange { kept_until, ..exchange(scribe, talk.clone(), "x") };
-        let position = scribe.send(&*store, Append { conversation: Some(ConversationPart::Adds(said)), ..append });
+    for (writer, kept_until) in [(&mut lasting, kept_until), (&mut brief, Timestamp(1))] {
+        open(&*store, writer, conversation.clone(), false);
+        writer.append(&*store, machine::advance(writer.head()));
+        let append = writer.write(writer.reply(Vec::new()));
+        let said = Exchange { kept_until, ..exchange(writer, conversation.clone(), "x") };
+        let position = writer.send(&*store, Append { conversation: Some(ConversationPart::Adds(said)), ..append });
         durable(&*store, position).await;
     }
     let left = async |store: &dyn Store, now: Timestamp| {
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
-        said(store, WantedConversations::default()).await.items.len()
+        conversation_turns(store, WantedConversations::default()).await.items.len()
     };
     let before = Timestamp(kept_until.0 - 1);
     assert_eq!(left(&*store, before).await, 2);
@@ -334,12 +341,14 @@ pub async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let (long, text) = (key("default", "talk"), "a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
-        talk(&*store, number, long.clone(), &text).await;
+        complete_query(&*store, number, long.clone(), &text).await;
     }
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page =
-            store.said(&namespace("default"), &WantedConversations::default(), after, 100).await.expect("readable");
+        let page = store
+            .conversation_turns(&namespace("default"), &WantedConversations::default(), after, 100)
+            .await
+            .expect("readable");
         assert_eq!(page.total, 14);
         pages.push(page.items.len());
         after = page.items.last().map(|said| said.query);
@@ -353,23 +362,24 @@ pub async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
 pub async fn a_history_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document("{\"messages\":[]}");
-    let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
-    for scribe in &mut scribes {
+    let mut writers: Vec<_> =
+        (1..=2).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
+    for writer in &mut writers {
         let joins = Joining { key: key("default", "talk"), alone: false, after: None, history: Some(shared.clone()) };
-        let append = Append { conversation: Some(ConversationPart::Joins(joins)), ..scribe.create() };
-        scribe.send(&*store, append);
+        let append = Append { conversation: Some(ConversationPart::Joins(joins)), ..writer.create() };
+        writer.send(&*store, append);
     }
-    for (scribe, left) in scribes.iter().zip([true, false]) {
-        store.remove(removal(scribe), Timestamp(1)).await.expect("writable");
+    for (writer, left) in writers.iter().zip([true, false]) {
+        store.remove(removal(writer), Timestamp(1)).await.expect("writable");
         assert_eq!(store.document(shared.hash).await.expect("readable").is_some(), left);
     }
 }
 
 pub async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "q1", 1);
-    open(&*store, &mut scribe, key("default", "talk"), false);
-    let position = complete(&*store, &mut scribe, key("default", "talk"), "yes");
+    let mut writer = QueryWriter::new("default", "q1", 1);
+    open(&*store, &mut writer, key("default", "talk"), false);
+    let position = complete(&*store, &mut writer, key("default", "talk"), "yes");
     durable(&*store, position).await;
     let used = async || {
         let listed = store.namespaces().await.expect("readable");
@@ -378,7 +388,7 @@ pub async fn a_namespace_is_in_use_while_a_conversation_is_in_it(mut place: Box<
         is_used
     };
     assert!(used().await);
-    store.remove(removal(&scribe), Timestamp(1)).await.expect("writable");
+    store.remove(removal(&writer), Timestamp(1)).await.expect("writable");
     assert!(used().await, "its messages can still be listed");
     let all = Removal::Conversations(namespace("default"), WantedConversations::default(), None);
     store.remove(all, Timestamp(1)).await.expect("writable");

@@ -2,17 +2,18 @@
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, Status, Timestamp,
     event::Changed,
-    machine::{self, CallDecision, CallWay, Decision, ModelTurnReply, Takeover},
-    query::AskedLimits,
+    machine::{self, CallDecision, CallDisposition, Decision, ModelTurnReply, Takeover},
+    query::{AskedLimits, Spec, TargetKind},
+    tool::label_selector::LabelSelector,
 };
 
 use super::{
-    scribe::Scribe,
+    query_writer::{QueryWriter, spec},
     store_contract::{LONG, StorePlace, durable, namespace},
 };
 use crate::store::{PAGE_BYTES, QueryPage, Runnable, Store, WantedQueries};
@@ -21,9 +22,9 @@ pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<
     let store = place.open();
     // Created out of order: the id decides which one is newer.
     for number in [3, 1, 5, 2, 4] {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        scribe.start_and_pause(&*store, LONG);
-        let position = if number % 2 == 0 { scribe.resolve_and_complete(&*store) } else { scribe.position() };
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        writer.start_and_pause(&*store, LONG);
+        let position = if number % 2 == 0 { writer.resolve_and_complete(&*store) } else { writer.position() };
         durable(&*store, position).await;
     }
     let names = async |page: QueryPage| {
@@ -42,7 +43,7 @@ pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<
         }
         (names.join(" "), listed.next.is_some(), listed.total)
     };
-    let uid = |number| Some(Scribe::new("default", "any", number).uid());
+    let uid = |number| Some(QueryWriter::new("default", "any", number).uid());
     let (all, waiting, done) = (None, Some(Status::Waiting), Some(Status::Completed));
     let cases = [
         (9, None, all, ("q5 q4 q3 q2 q1", false, 5)),
@@ -57,28 +58,123 @@ pub async fn a_list_has_pages_newest_first_with_total_and_filter(mut place: Box<
         (9, None, done, ("q4 q2", false, 2)),
     ];
     for (limit, before, status, (expect, more, total)) in cases {
-        let page = QueryPage { limit, before, status, approvals: false };
+        let page = QueryPage { limit, before, status, ..QueryPage::default() };
         assert_eq!(names(page.clone()).await, (expect.to_owned(), more, total), "{page:?}");
     }
 }
 
+pub async fn queries_are_found_by_label_session_target_and_time(mut place: Box<dyn StorePlace>) {
+    let store = place.open();
+    let labels = |text: &str| {
+        let pairs = text.split_whitespace().filter_map(|pair| pair.split_once('='));
+        pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
+    };
+    let mut writers = Vec::new();
+    for (number, text, session, target) in [
+        (1, "team=red tier=gold", Some("s1"), (TargetKind::Agent, "clerk")),
+        (2, "team=red", Some("s2"), (TargetKind::Model, "clerk")),
+        (3, "team=blue tier=", None, (TargetKind::Agent, "clerk")),
+        (4, "", Some("s1"), (TargetKind::Agent, "pilot")),
+    ] {
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        let spec = Spec {
+            labels: labels(text),
+            session_id: session.map(str::to_owned),
+            target_kind: target.0,
+            target: target.1.to_owned(),
+            ..spec()
+        };
+        let created = writer.create_as(spec);
+        writer.send(&*store, created);
+        writer.append(&*store, machine::advance(writer.head()));
+        writers.push(writer);
+    }
+    let mut elsewhere = QueryWriter::new("other", "q5", 5);
+    let created = elsewhere.create_as(Spec { labels: labels("team=red"), session_id: Some("s1".into()), ..spec() });
+    let position = elsewhere.send(&*store, created);
+    durable(&*store, position).await;
+    let names = async |store: &dyn Store, page: QueryPage| {
+        let listed = store.list(&namespace("default"), &page).await.expect("readable");
+        assert_eq!(listed.total, listed.queries.len() as u64, "{page:?}");
+        listed.queries.iter().map(|(head, _)| head.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let all = || QueryPage { limit: 9, ..QueryPage::default() };
+    let with = |text: &str| QueryPage { labels: LabelSelector::parse(text).expect("a selector"), ..all() };
+    for (selector, expect) in [
+        ("team=red", "q2 q1"),
+        ("team=red,tier=gold", "q1"),
+        ("team!=red", "q4 q3"),
+        ("team in (red, blue)", "q3 q2 q1"),
+        ("team notin (red)", "q4 q3"),
+        ("tier", "q3 q1"),
+        ("!tier", "q4 q2"),
+        ("tier=", "q3"),
+        ("team=red,!tier", "q2"),
+        ("team=red,team=blue", ""),
+        ("team=green", ""),
+        ("session=s1", ""),
+    ] {
+        assert_eq!(names(&*store, with(selector)).await, expect, "{selector}");
+    }
+    let session = |id: &str| QueryPage { session: Some(id.to_owned()), ..all() };
+    assert_eq!(names(&*store, session("s1")).await, "q4 q1");
+    assert_eq!(names(&*store, session("s9")).await, "");
+    let target = |kind, name: &str| QueryPage { target: Some((kind, name.to_owned())), ..all() };
+    assert_eq!(names(&*store, target(TargetKind::Agent, "clerk")).await, "q3 q1");
+    assert_eq!(names(&*store, target(TargetKind::Model, "clerk")).await, "q2");
+    let mut page = session("s1");
+    page.target = Some((TargetKind::Agent, "clerk".to_owned()));
+    page.labels = LabelSelector::parse("tier").expect("a selector");
+    assert_eq!(names(&*store, page.clone()).await, "q1");
+    page.status = Some(Status::Completed);
+    assert_eq!(names(&*store, page).await, "");
+    let at = |index: usize| Some(writers[index].head().created_at);
+    assert_eq!(names(&*store, QueryPage { since: at(1), until: at(3), ..all() }).await, "q3 q2");
+    assert_eq!(names(&*store, QueryPage { since: at(1), ..session("s1") }).await, "q4");
+    assert_eq!(names(&*store, QueryPage { until: at(1), ..with("team=red") }).await, "q1");
+
+    // A change of labels replaces them; a page continues where the last one ended; ends and deletions are seen.
+    let changed = Changed { labels: Some(labels("team=blue").into()), ..Changed::default() };
+    let position = writers[0].append(&*store, vec![Event::Changed(Box::new(changed))]);
+    durable(&*store, position).await;
+    assert_eq!(names(&*store, with("team=red")).await, "q2");
+    assert_eq!(names(&*store, with("tier")).await, "q3");
+    assert_eq!(names(&*store, session("s1")).await, "q4 q1");
+    let page = QueryPage { limit: 1, ..with("team=blue") };
+    let listed = store.list(&namespace("default"), &page).await.expect("readable");
+    assert_eq!((listed.total, listed.next), (2, Some(writers[2].uid())));
+    let listed = store.list(&namespace("default"), &QueryPage { before: listed.next, ..page }).await.expect("readable");
+    assert_eq!((&*listed.queries[0].0.name.to_string(), listed.next), ("q1", None));
+    let events = machine::cancel(writers[3].head(), None, &Actor::local());
+    let position = writers[3].append(&*store, events);
+    durable(&*store, position).await;
+    assert_eq!(names(&*store, QueryPage { status: Some(Status::Cancelled), ..session("s1") }).await, "q4");
+    assert_eq!(names(&*store, QueryPage { status: Some(Status::Cancelled), ..all() }).await, "q4");
+    assert_eq!(names(&*store, QueryPage { status: Some(Status::Running), ..all() }).await, "q3 q2 q1");
+    drop(store);
+    let store = place.open();
+    assert_eq!(names(&*store, with("team=blue")).await, "q3 q1");
+    store.remove(super::store_contract::removal(&writers[2]), Timestamp(1)).await.expect("writable");
+    assert_eq!(names(&*store, with("team=blue")).await, "q1");
+}
+
 pub async fn queries_with_open_approvals_are_listed_whatever_else_they_wait_for(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let approval = || CallWay::Approval { repeatable: false, timeout: LONG };
-    let outside = CallWay::Outside { timeout: LONG };
-    let mut scribes = Vec::new();
+    let approval = || CallDisposition::Approval { repeatable: false, timeout: LONG };
+    let outside = CallDisposition::Outside { timeout: LONG };
+    let mut writers = Vec::new();
     for (number, ways) in
         (1..).zip([vec![approval()], vec![outside.clone()], vec![outside, approval(), approval()], vec![approval()]])
     {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        scribe.start(&*store);
-        scribe.append(&*store, machine::advance(scribe.head()));
-        let events = scribe.reply(ways);
-        durable(&*store, scribe.append(&*store, events)).await;
-        scribes.push(scribe);
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        writer.start(&*store);
+        writer.append(&*store, machine::advance(writer.head()));
+        let events = writer.reply(ways);
+        durable(&*store, writer.append(&*store, events)).await;
+        writers.push(writer);
     }
     let names = async |limit: usize, before| {
-        let page = QueryPage { limit, before, status: None, approvals: true };
+        let page = QueryPage { limit, before, approvals: true, ..QueryPage::default() };
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
         for (head, entries) in &listed.queries {
             assert!(has_all_open_calls(head, &entries[1..]), "lists show the open calls: {entries:?}");
@@ -88,12 +184,12 @@ pub async fn queries_with_open_approvals_are_listed_whatever_else_they_wait_for(
     };
     assert_eq!(names(9, None).await, ("q4 q3 q1".to_owned(), false, 3));
     assert_eq!(names(1, None).await, ("q4".to_owned(), true, 3));
-    assert_eq!(names(9, Some(scribes[2].uid())).await, ("q1".to_owned(), false, 3));
+    assert_eq!(names(9, Some(writers[2].uid())).await, ("q1".to_owned(), false, 3));
     let decision = Decision::Rejected { reason: None };
-    let call = scribes[0].head().calls[0].id;
+    let call = writers[0].head().calls[0].id;
     let decision = CallDecision { call, decision, seen: None };
-    let (events, _) = machine::decide(scribes[0].head(), scribes[0].head().updated_at, decision, &Actor::local());
-    durable(&*store, scribes[0].append(&*store, events)).await;
+    let (events, _) = machine::decide(writers[0].head(), writers[0].head().updated_at, decision, &Actor::local());
+    durable(&*store, writers[0].append(&*store, events)).await;
     assert_eq!(names(9, None).await, ("q4 q3".to_owned(), false, 2), "a decided call is open no longer");
 }
 
@@ -109,14 +205,14 @@ fn has_all_open_calls(head: &Head, latest: &[Entry]) -> bool {
 pub async fn a_list_shows_every_open_call(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     for (number, calls) in (1..).zip([1, 2, 7, 8, 10]) {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        scribe.start(&*store);
-        scribe.append(&*store, machine::advance(scribe.head()));
-        let events = scribe.reply(vec![CallWay::Outside { timeout: LONG }; calls]);
-        let position = scribe.append(&*store, events);
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        writer.start(&*store);
+        writer.append(&*store, machine::advance(writer.head()));
+        let events = writer.reply(vec![CallDisposition::Outside { timeout: LONG }; calls]);
+        let position = writer.append(&*store, events);
         durable(&*store, position).await;
     }
-    let page = QueryPage { limit: 9, before: None, status: None, approvals: false };
+    let page = QueryPage { limit: 9, ..QueryPage::default() };
     let listed = store.list(&namespace("default"), &page).await.expect("readable");
     let waiting: Vec<_> = listed.queries.iter().map(|(head, _)| head.outside_calls().count()).collect();
     assert_eq!(waiting, [10, 8, 7, 2, 1]);
@@ -134,14 +230,14 @@ pub async fn a_page_of_large_answers_is_short(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let text = Some("a".repeat(PAGE_BYTES / 3));
     for number in 1..=7 {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        scribe.start(&*store);
-        scribe.append(&*store, machine::advance(scribe.head()));
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        writer.start(&*store);
+        writer.append(&*store, machine::advance(writer.head()));
         let reply = ModelTurnReply { text: text.clone(), ..ModelTurnReply::default() };
-        let position = scribe.append(&*store, machine::end_turn(scribe.head(), Timestamp(1), reply));
+        let position = writer.append(&*store, machine::end_turn(writer.head(), Timestamp(1), reply));
         durable(&*store, position).await;
     }
-    let mut page = QueryPage { limit: 100, before: None, status: None, approvals: false };
+    let mut page = QueryPage { limit: 100, ..QueryPage::default() };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&namespace("default"), &page).await.expect("readable");
@@ -160,9 +256,9 @@ pub async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn Sto
     assert!(!store.is_in_use(&namespace("default")).await.expect("readable"));
     assert_eq!(store.namespaces().await.expect("readable"), []);
     for (number, name) in [(1, "b"), (2, "a"), (3, "b"), (4, "c-d")] {
-        let mut scribe = Scribe::new(name, &format!("q{number}"), number);
-        scribe.start_and_pause(&*store, LONG);
-        durable(&*store, scribe.position()).await;
+        let mut writer = QueryWriter::new(name, &format!("q{number}"), number);
+        writer.start_and_pause(&*store, LONG);
+        durable(&*store, writer.position()).await;
     }
     assert_eq!(store.namespaces().await.expect("readable"), ["a", "b", "c-d"].map(namespace));
     for (name, expect) in [("a", true), ("b", true), ("c-d", true), ("c", false), ("default", false)] {
@@ -173,16 +269,16 @@ pub async fn a_namespace_is_in_use_while_a_query_is_in_it(mut place: Box<dyn Sto
 pub async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     assert_eq!(store.next_deadline().await.expect("readable"), None);
-    let mut scribes: Vec<_> = [(1, 300), (2, 100), (3, 200)]
+    let mut writers: Vec<_> = [(1, 300), (2, 100), (3, 200)]
         .map(|(number, seconds)| {
-            let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-            scribe.start_and_pause(&*store, Duration::from_secs(seconds));
-            scribe
+            let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+            writer.start_and_pause(&*store, Duration::from_secs(seconds));
+            writer
         })
         .into();
-    let running = Scribe::new("default", "running", 4).start(&*store);
+    let running = QueryWriter::new("default", "running", 4).start(&*store);
     durable(&*store, running).await;
-    let deadlines: Vec<_> = scribes.iter().map(|scribe| scribe.head().deadline().expect("it waits")).collect();
+    let deadlines: Vec<_> = writers.iter().map(|writer| writer.head().deadline().expect("it waits")).collect();
     let due = async |now: Timestamp, limit: usize| {
         let due = store.due(now, limit).await.expect("readable");
         due.into_iter().map(|(_, name)| name.to_string()).collect::<Vec<_>>().join(" ")
@@ -194,18 +290,18 @@ pub async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn StoreP
     assert_eq!(due(deadlines[0], 2).await, "q2 q3");
 
     // A result ends the wait, a hold begins another, and the end of a query ends all.
-    let position = scribes[1].resolve_and_complete(&*store);
+    let position = writers[1].resolve_and_complete(&*store);
     durable(&*store, position).await;
     assert_eq!(due(deadlines[0], 9).await, "q3 q1");
-    let events = scribes[2].deliver(&Outcome::success("held"), true);
-    let position = scribes[2].append(&*store, events);
+    let events = writers[2].deliver(&Outcome::success("held"), true);
+    let position = writers[2].append(&*store, events);
     durable(&*store, position).await;
     assert_eq!(store.next_deadline().await.expect("readable"), Some(deadlines[0]));
-    let held_until = scribes[2].head().deadline().expect("it is held");
+    let held_until = writers[2].head().deadline().expect("it is held");
     assert_eq!(due(held_until, 9).await, "q1 q3");
     for index in [0, 2] {
-        let events = machine::cancel(scribes[index].head(), None, &Actor::local());
-        let position = scribes[index].append(&*store, events);
+        let events = machine::cancel(writers[index].head(), None, &Actor::local());
+        let position = writers[index].append(&*store, events);
         durable(&*store, position).await;
     }
     assert_eq!(store.next_deadline().await.expect("readable"), None);
@@ -214,29 +310,29 @@ pub async fn due_queries_are_listed_most_overdue_first(mut place: Box<dyn StoreP
 
 pub async fn a_mixed_turn_has_a_deadline_and_work(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    scribe.start(&*store);
-    scribe.append(&*store, machine::advance(scribe.head()));
-    let ways = vec![CallWay::Outside { timeout: LONG }, CallWay::Inside { repeatable: true }];
-    let position = scribe.append(&*store, scribe.reply(ways));
+    let mut writer = QueryWriter::new("default", "a", 1);
+    writer.start(&*store);
+    writer.append(&*store, machine::advance(writer.head()));
+    let ways = vec![CallDisposition::Outside { timeout: LONG }, CallDisposition::Inside { repeatable: true }];
+    let position = writer.append(&*store, writer.reply(ways));
     durable(&*store, position).await;
     drop(store);
     let store = place.open();
-    assert_eq!(store.next_deadline().await.expect("readable"), scribe.head().deadline());
+    assert_eq!(store.next_deadline().await.expect("readable"), writer.head().deadline());
     assert_eq!(runnable(&*store, WantedQueries { limit: 9, ..WantedQueries::default() }).await, "a*");
 }
 
 pub async fn open_calls_of_workers_are_found_until_they_are_claimed(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let worker = || CallWay::Worker { timeout: LONG, repeatable: true };
-    let mut scribes: Vec<_> = [("default", 1), ("default", 2), ("other", 3)]
-        .map(|(namespace, number)| Scribe::new(namespace, &format!("q{number}"), number))
+    let worker = || CallDisposition::Worker { timeout: LONG, repeatable: true };
+    let mut writers: Vec<_> = [("default", 1), ("default", 2), ("other", 3)]
+        .map(|(namespace, number)| QueryWriter::new(namespace, &format!("q{number}"), number))
         .into();
-    for scribe in &mut scribes {
-        scribe.start(&*store);
-        scribe.append(&*store, machine::advance(scribe.head()));
-        let events = scribe.reply(vec![worker(), CallWay::Outside { timeout: LONG }, worker()]);
-        let position = scribe.append(&*store, events);
+    for writer in &mut writers {
+        writer.start(&*store);
+        writer.append(&*store, machine::advance(writer.head()));
+        let events = writer.reply(vec![worker(), CallDisposition::Outside { timeout: LONG }, worker()]);
+        let position = writer.append(&*store, events);
         durable(&*store, position).await;
     }
     let found = async |store: &dyn Store, of: &str, tool: &str, limit: usize| {
@@ -248,30 +344,30 @@ pub async fn open_calls_of_workers_are_found_until_they_are_claimed(mut place: B
     assert_eq!(found(&*store, "default", "other", 9).await, "");
     assert_eq!(found(&*store, "other", "look_up", 9).await, "q3 q3");
     // Claimed, resolved, released, and ended.
-    let call = |scribe: &Scribe| scribe.head().calls[0].id;
-    let claim = |scribe: &Scribe| {
+    let call = |writer: &QueryWriter| writer.head().calls[0].id;
+    let claim = |writer: &QueryWriter| {
         let lease = std::sync::Arc::from("lease");
-        machine::claim(scribe.head(), Timestamp(0), call(scribe), &lease, Timestamp(9), &Actor::local())
+        machine::claim(writer.head(), Timestamp(0), call(writer), &lease, Timestamp(9), &Actor::local())
     };
-    let events = claim(&scribes[0]);
-    let position = scribes[0].append(&*store, events);
+    let events = claim(&writers[0]);
+    let position = writers[0].append(&*store, events);
     durable(&*store, position).await;
     assert_eq!(found(&*store, "default", "look_up", 9).await, "q1 q2 q2");
-    let events = vec![Event::CallReleased { call: call(&scribes[0]) }];
-    let position = scribes[0].append(&*store, events);
+    let events = vec![Event::CallReleased { call: call(&writers[0]) }];
+    let position = writers[0].append(&*store, events);
     durable(&*store, position).await;
     assert_eq!(found(&*store, "default", "look_up", 9).await, "q1 q1 q2 q2");
-    let events = scribes[0].deliver(&Outcome::success("done"), false);
-    scribes[0].append(&*store, events);
-    let events = machine::cancel(scribes[2].head(), None, &Actor::local());
-    let position = scribes[2].append(&*store, events);
+    let events = writers[0].deliver(&Outcome::success("done"), false);
+    writers[0].append(&*store, events);
+    let events = machine::cancel(writers[2].head(), None, &Actor::local());
+    let position = writers[2].append(&*store, events);
     durable(&*store, position).await;
     assert_eq!(found(&*store, "default", "look_up", 9).await, "q2 q2");
     assert_eq!(found(&*store, "other", "look_up", 9).await, "");
     drop(store);
     let store = place.open();
     assert_eq!(found(&*store, "default", "look_up", 9).await, "q2 q2");
-    store.remove(super::store_contract::removal(&scribes[1]), Timestamp(1)).await.expect("writable");
+    store.remove(super::store_contract::removal(&writers[1]), Timestamp(1)).await.expect("writable");
     assert_eq!(found(&*store, "default", "look_up", 9).await, "");
 }
 
@@ -284,22 +380,22 @@ async fn runnable(store: &dyn Store, wanted: WantedQueries) -> String {
 
 pub async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut queued: Vec<_> = [3, 1, 2].map(|number| Scribe::new("default", &format!("q{number}"), number)).into();
-    for scribe in &mut queued {
-        scribe.start(&*store);
+    let mut queued: Vec<_> = [3, 1, 2].map(|number| QueryWriter::new("default", &format!("q{number}"), number)).into();
+    for writer in &mut queued {
+        writer.start(&*store);
     }
-    let mut waiting = Scribe::new("default", "waiting", 4);
+    let mut waiting = QueryWriter::new("default", "waiting", 4);
     waiting.start_and_pause(&*store, LONG);
-    let mut done = Scribe::new("default", "done", 5);
+    let mut done = QueryWriter::new("default", "done", 5);
     done.start_and_pause(&*store, LONG);
     done.resolve_and_complete(&*store);
-    let mut thinking = Scribe::new("default", "thinking", 6);
+    let mut thinking = QueryWriter::new("default", "thinking", 6);
     thinking.start(&*store);
     let position = thinking.append(&*store, machine::advance(thinking.head()));
     durable(&*store, position).await;
-    let wanted = |limit: usize, except: &[&Scribe]| WantedQueries {
+    let wanted = |limit: usize, except: &[&QueryWriter]| WantedQueries {
         limit,
-        except: except.iter().map(|scribe| (scribe.head().namespace.clone(), scribe.head().name.clone())).collect(),
+        except: except.iter().map(|writer| (writer.head().namespace.clone(), writer.head().name.clone())).collect(),
         after: None,
     };
     assert_eq!(runnable(&*store, wanted(9, &[])).await, "q1 q2 q3 thinking");
@@ -312,7 +408,7 @@ pub async fn a_query_with_work_is_runnable_and_marked_if_inherited(mut place: Bo
     assert_eq!(runnable(&*store, wanted(2, &[&queued[1], &queued[0]])).await, "q2* thinking*");
     assert_eq!(runnable(&*store, wanted(0, &[])).await, "");
     // Queries that this process creates or advances are its own.
-    Scribe::new("default", "new", 7).start(&*store);
+    QueryWriter::new("default", "new", 7).start(&*store);
     queued[0].reload(&*store).await;
     let events = machine::recover(queued[0].head(), Takeover::Inherited);
     let position = queued[0].append(&*store, events);
@@ -332,7 +428,7 @@ pub async fn namespaces_are_served_round_robin(mut place: Box<dyn StorePlace>) {
     for (namespace, name, number) in
         [("a", "a1", 1), ("a", "a2", 2), ("a", "a3", 3), ("a", "a4", 4), ("b", "b1", 5), ("c", "c1", 6), ("c", "c2", 7)]
     {
-        Scribe::new(namespace, name, number).start(&*store);
+        QueryWriter::new(namespace, name, number).start(&*store);
     }
     durable(&*store, store.last_position()).await;
     let counts = [(namespace("a"), 4), (namespace("b"), 1), (namespace("c"), 2)];

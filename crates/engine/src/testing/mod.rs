@@ -14,11 +14,11 @@ pub mod conversation_clauses;
 #[doc(hidden)]
 pub mod finding_clauses;
 mod ledger;
+pub mod query_writer;
 #[doc(hidden)]
 pub mod record_clauses;
 #[doc(hidden)]
 pub mod removal_clauses;
-pub mod scribe;
 mod scripted_model;
 pub mod store_contract;
 #[doc(hidden)]

@@ -11,7 +11,7 @@ use bosun_core::{
 };
 
 use super::{
-    scribe::Scribe,
+    query_writer::QueryWriter,
     store_contract::{LONG, StorePlace, conflicts, durable, namespace, removal},
 };
 use crate::store::{Append, FoundRecords, RecordSearch, Store};
@@ -34,9 +34,9 @@ async fn usage(store: &dyn Store, of: &str) -> UsageTotals {
 
 pub async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    scribe.start_and_pause(&*store, LONG);
-    let position = scribe.resolve_and_complete(&*store);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    writer.start_and_pause(&*store, LONG);
+    let position = writer.resolve_and_complete(&*store);
     durable(&*store, position).await;
     let found = search(&*store, "default", all()).await;
     let life = [Action::QueryCreated, Action::CallHandedOut, Action::CallDelivered, Action::QueryCompleted];
@@ -56,9 +56,9 @@ pub async fn what_is_appended_is_audited_and_counted(mut place: Box<dyn StorePla
 
 pub async fn what_is_rejected_leaves_no_record(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    let mut twin = scribe.clone();
-    let position = scribe.start_and_pause(&*store, LONG);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let mut twin = writer.clone();
+    let position = writer.start_and_pause(&*store, LONG);
     durable(&*store, position).await;
     let late = Append { seen: 0, ..twin.create() };
     let lost = twin.send(&*store, late);
@@ -74,8 +74,8 @@ fn act(at: i64, actor: &str, detail: &str) -> AuditRecord {
 
 pub async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    scribe.start_and_pause(&*store, LONG);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    writer.start_and_pause(&*store, LONG);
     for (index, actor) in ["ann", "bob", "ann", "bob", "ann"].into_iter().enumerate() {
         let at = i64::try_from(index).expect("a small number") * 10;
         store.record(&namespace("default"), vec![act(at, actor, &index.to_string())]).expect("the store is open");
@@ -89,9 +89,9 @@ pub async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn Store
     assert_eq!(details(&search(&*store, "default", ann.clone()).await), ["4", "2", "0"]);
     let window = RecordSearch { from: Some(Timestamp(10)), to: Some(Timestamp(40)), ..all() };
     assert_eq!(details(&search(&*store, "default", window).await), ["3", "2", "1"], "from is in, to is out");
-    let of_query = RecordSearch { query: Some(scribe.head().name.clone()), ..all() };
+    let of_query = RecordSearch { query: Some(writer.head().name.clone()), ..all() };
     assert_eq!(search(&*store, "default", of_query).await.records.len(), 2);
-    let tool = scribe.head().calls.first().map(|call| call.tool.to_string());
+    let tool = writer.head().calls.first().map(|call| call.tool.to_string());
     let of_tool = search(&*store, "default", RecordSearch { tool, ..all() }).await;
     assert_eq!(actions(&of_tool), [Action::CallHandedOut]);
     let (mut paged, mut before) = (Vec::new(), None);
@@ -109,12 +109,12 @@ pub async fn records_are_searched_newest_first_in_pages(mut place: Box<dyn Store
 
 pub async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribe = Scribe::new("default", "a", 1);
-    scribe.start_and_pause(&*store, LONG);
-    let position = scribe.resolve_and_complete(&*store);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    writer.start_and_pause(&*store, LONG);
+    let position = writer.resolve_and_complete(&*store);
     durable(&*store, position).await;
-    assert_eq!(store.remove(removal(&scribe), Timestamp(1_000)).await.expect("writable"), 1);
-    assert_eq!(store.remove(removal(&scribe), Timestamp(1_000)).await.expect("writable"), 0);
+    assert_eq!(store.remove(removal(&writer), Timestamp(1_000)).await.expect("writable"), 1);
+    assert_eq!(store.remove(removal(&writer), Timestamp(1_000)).await.expect("writable"), 0);
     let (log, used) = (search(&*store, "default", all()).await, usage(&*store, "default").await);
     assert_eq!(actions(&log).last(), Some(&Action::QueryDeleted), "deleted once, recorded once");
     assert_eq!(log.records.len(), 5);
@@ -126,7 +126,7 @@ pub async fn the_log_outlives_its_queries_and_processes(mut place: Box<dyn Store
     let mut recount = UsageTotals::default();
     log.records.iter().filter_map(|numbered| Sample::of(&numbered.record)).for_each(|sample| recount.add(sample));
     assert_eq!(used, recount, "counts match the log");
-    let mut heir = Scribe::new("default", "a", 2);
+    let mut heir = QueryWriter::new("default", "a", 2);
     let position = heir.start(&*store);
     durable(&*store, position).await;
     assert_eq!(search(&*store, "default", all()).await.records.first().map(|numbered| numbered.seq), Some(6));

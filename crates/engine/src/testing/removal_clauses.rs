@@ -13,7 +13,7 @@ use bosun_core::{
 };
 
 use super::{
-    scribe::{Scribe, document, spec},
+    query_writer::{QueryWriter, document, spec},
     store_contract::{LONG, StorePlace, conflicts, durable, load, namespace, page, removal},
 };
 use crate::store::{Answered, Append, IdempotentRequest, REQUESTS_KEPT, RecordSearch, Removal, RequestKey, StoreError};
@@ -25,17 +25,17 @@ fn request(key: &str, body: &str) -> IdempotentRequest {
 
 pub async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let create = |scribe: &mut Scribe, request: IdempotentRequest| {
-        let append = Append { request: Some(request), ..scribe.create() };
-        scribe.send(&*store, append)
+    let create = |writer: &mut QueryWriter, request: IdempotentRequest| {
+        let append = Append { request: Some(request), ..writer.create() };
+        writer.send(&*store, append)
     };
-    let mut first = Scribe::new("default", "first", 1);
-    let mut same_key = Scribe::new("default", "same-key", 2);
+    let mut first = QueryWriter::new("default", "first", 1);
+    let mut same_key = QueryWriter::new("default", "same-key", 2);
     let kept = create(&mut first, request("k1", "body"));
     // In the same commit, and once more when the first exists.
     let lost = create(&mut same_key, request("k1", "body"));
     durable(&*store, kept).await;
-    let later = create(&mut Scribe::new("default", "later", 3), request("k1", "other"));
+    let later = create(&mut QueryWriter::new("default", "later", 3), request("k1", "other"));
     for position in [lost, later] {
         let refused = store.durable(position).await;
         assert!(matches!(refused, Err(StoreError::RequestTaken)), "{refused:?}");
@@ -51,7 +51,7 @@ pub async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box
         ("default", "c", actor),
         ("default", "d", route),
     ] {
-        let position = create(&mut Scribe::new(namespace, name, 4 + u32::from(name.as_bytes()[0])), request);
+        let position = create(&mut QueryWriter::new(namespace, name, 4 + u32::from(name.as_bytes()[0])), request);
         durable(&*store, position).await;
     }
     let found = store.answered(&namespace("default"), &request("k1", "").key).await.expect("readable");
@@ -63,7 +63,7 @@ pub async fn a_request_is_answered_once_under_its_idempotency_key(mut place: Box
 
 pub async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let (mut deleted, mut other) = (Scribe::new("default", "a", 1), Scribe::new("default", "b", 2));
+    let (mut deleted, mut other) = (QueryWriter::new("default", "a", 1), QueryWriter::new("default", "b", 2));
     let append = Append { request: Some(request("k", "body")), ..deleted.create() };
     deleted.send(&*store, append);
     deleted.ask_outside(&*store, LONG);
@@ -83,7 +83,7 @@ pub async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Sto
     };
     assert_eq!(answered("k").await, Some(deleted.uid()), "its idempotency key is kept");
 
-    let mut heir = Scribe::new("default", "a", 3);
+    let mut heir = QueryWriter::new("default", "a", 3);
     let position = heir.start(&*store);
     durable(&*store, position).await;
     assert_eq!(load(&*store, &heir).await.expect("the name is free").head.uid, heir.uid());
@@ -101,18 +101,19 @@ pub async fn a_deleted_query_is_gone_and_its_name_is_free(mut place: Box<dyn Sto
 
 pub async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut waiting = Scribe::new("default", "waiting", 1);
+    let mut waiting = QueryWriter::new("default", "waiting", 1);
     waiting.start_and_pause(&*store, LONG);
-    let mut ended: Vec<_> = (2..=400).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
-    for (seconds, scribe) in (1..).zip(&mut ended) {
+    let mut ended: Vec<_> =
+        (2..=400).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
+    for (seconds, writer) in (1..).zip(&mut ended) {
         let mut spec = spec();
         spec.limits.ttl = Duration::from_secs(seconds);
-        let created = scribe.create_as(spec);
-        scribe.send(&*store, created);
-        scribe.append(&*store, machine::cancel(scribe.head(), None, &Actor::local()));
+        let created = writer.create_as(spec);
+        writer.send(&*store, created);
+        writer.append(&*store, machine::cancel(writer.head(), None, &Actor::local()));
     }
     durable(&*store, store.last_position()).await;
-    let until: Vec<_> = ended.iter().map(|scribe| scribe.head().kept_until().expect("it has ended")).collect();
+    let until: Vec<_> = ended.iter().map(|writer| writer.head().kept_until().expect("it has ended")).collect();
     let left = async |now: Timestamp| {
         // In batches, until there is nothing more to do.
         while store.remove(Removal::Outdated, now).await.expect("writable") > 0 {}
@@ -126,12 +127,12 @@ pub async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: 
     // Retention has no actor, and it is recorded: each once, when it was done.
     let search = RecordSearch { action: Some(Action::QueryDeleted), limit: 1_000, ..RecordSearch::default() };
     let found = store.search(&namespace("default"), &search).await.expect("readable").records;
-    let recorded = |scribe: &Scribe| {
-        let head = scribe.head();
+    let recorded = |writer: &QueryWriter| {
+        let head = writer.head();
         let of = |at| AuditRecord::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), at);
         found.iter().filter(|numbered| numbered.record == of(numbered.record.at)).count()
     };
-    assert!(ended.iter().all(|scribe| recorded(scribe) == 1));
+    assert!(ended.iter().all(|writer| recorded(writer) == 1));
     assert_eq!((found.len(), recorded(&waiting)), (ended.len(), 0));
     assert_eq!(
         found.last().map(|numbered| (numbered.record.at, numbered.record.actor.clone())),
@@ -141,18 +142,19 @@ pub async fn ended_queries_are_deleted_at_the_end_of_their_retention(mut place: 
 
 pub async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn StorePlace>) {
     let store = place.open();
-    let mut scribes: Vec<_> = (1..=3).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
+    let mut writers: Vec<_> =
+        (1..=3).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
     let change = |seconds| {
         let limits = AskedLimits { ttl: Some(Duration::from_secs(seconds)), ..AskedLimits::default() };
         machine::change(Changed { limits, ..Changed::default() })
     };
-    for (changes, scribe) in (1..).zip(&mut scribes) {
-        scribe.start_and_pause(&*store, LONG);
-        scribe.resolve_and_complete(&*store);
+    for (changes, writer) in (1..).zip(&mut writers) {
+        writer.start_and_pause(&*store, LONG);
+        writer.resolve_and_complete(&*store);
         for seconds in 0..changes {
-            scribe.append(&*store, change(60 * changes + seconds));
+            writer.append(&*store, change(60 * changes + seconds));
         }
-        durable(&*store, scribe.position()).await;
+        durable(&*store, writer.position()).await;
     }
     let listed = store.list(&namespace("default"), &page(9)).await.expect("readable");
     for (head, entries) in &listed.queries {
@@ -161,8 +163,8 @@ pub async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn St
         assert!(shows(Event::is_final), "lists show how it ended: {}: {entries:?}", head.name);
     }
     assert_eq!(listed.queries.len(), 3);
-    for (left, scribe) in [2, 1, 0].into_iter().zip(&scribes) {
-        let until = scribe.head().kept_until().expect("it has ended");
+    for (left, writer) in [2, 1, 0].into_iter().zip(&writers) {
+        let until = writer.head().kept_until().expect("it has ended");
         assert_eq!(store.remove(Removal::Outdated, Timestamp(until.0 - 1)).await.expect("writable"), 0);
         assert_eq!(store.remove(Removal::Outdated, until).await.expect("writable"), 1);
         assert_eq!(store.list(&namespace("default"), &page(0)).await.expect("readable").total, left);
@@ -172,19 +174,20 @@ pub async fn the_latest_retention_of_an_ended_query_counts(mut place: Box<dyn St
 pub async fn a_toolset_is_deleted_with_the_last_query_that_refers_to_it(mut place: Box<dyn StorePlace>) {
     let store = place.open();
     let shared = document("shared");
-    let mut scribes: Vec<_> = (1..=2).map(|number| Scribe::new("default", &format!("q{number}"), number)).collect();
-    for scribe in &mut scribes {
-        let created = Append { toolset: Some(shared.clone()), ..scribe.create() };
-        scribe.send(&*store, created);
+    let mut writers: Vec<_> =
+        (1..=2).map(|number| QueryWriter::new("default", &format!("q{number}"), number)).collect();
+    for writer in &mut writers {
+        let created = Append { toolset: Some(shared.clone()), ..writer.create() };
+        writer.send(&*store, created);
     }
     let there = async || store.document(shared.hash).await.expect("readable").is_some();
-    for (scribe, left) in scribes.iter().zip([true, false]) {
-        let this = removal(scribe);
+    for (writer, left) in writers.iter().zip([true, false]) {
+        let this = removal(writer);
         store.remove(this, Timestamp(1)).await.expect("writable");
         assert_eq!(there().await, left);
     }
     // And is stored again with the next query that refers to it.
-    let mut again = Scribe::new("default", "again", 3);
+    let mut again = QueryWriter::new("default", "again", 3);
     let created = Append { toolset: Some(shared.clone()), ..again.create() };
     let position = again.send(&*store, created);
     durable(&*store, position).await;

@@ -61,7 +61,7 @@ impl ScriptedTurn {
 
     /// The stream stops before its end, after what was streamed so far.
     #[must_use]
-    pub fn breaking_off(mut self) -> Self {
+    pub fn disconnecting(mut self) -> Self {
         self.breaks_off = true;
         self
     }
@@ -80,7 +80,7 @@ impl ScriptedTurn {
     }
 }
 
-/// Plays one script for each input. The turn follows from the request alone, as for a real model, so a restart in the
+/// Answers from one script for each input. The turn follows from the request alone, as for a real model, so a restart in the
 /// middle changes nothing.
 #[derive(Debug, Default)]
 pub struct ScriptedModel {
@@ -92,13 +92,13 @@ pub struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Plays `turns` for every query.
+    /// Answers with `turns` for every query.
     #[must_use]
     pub fn always(turns: Vec<ScriptedTurn>) -> Self {
         Self { otherwise: turns, ..Self::default() }
     }
 
-    /// Plays `turns` for queries with this input.
+    /// Answers with `turns` for queries with this input.
     #[must_use]
     pub fn on(mut self, input: &str, turns: Vec<ScriptedTurn>) -> Self {
         self.scripts.insert(input.into(), turns);

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::{Actor, Head, Namespace, Timestamp, audit::AuditRecord};
 
-use super::scribe::Scribe;
+use super::query_writer::QueryWriter;
 use crate::store::{Position, QueryPage, Removal, Store, StoreError, Stored};
 
 /// Persistent storage for a store.
@@ -41,6 +41,7 @@ macro_rules! store_contract {
             append_clauses::concurrent_writers_all_succeed,
             content_clauses::a_document_is_stored_once,
             finding_clauses::a_list_has_pages_newest_first_with_total_and_filter,
+            finding_clauses::queries_are_found_by_label_session_target_and_time,
             finding_clauses::queries_with_open_approvals_are_listed_whatever_else_they_wait_for,
             finding_clauses::a_list_shows_every_open_call,
             finding_clauses::a_page_of_large_answers_is_short,
@@ -98,8 +99,8 @@ pub(super) fn namespace(text: &str) -> Namespace {
     text.parse().expect("tests name good namespaces")
 }
 
-pub(super) async fn load(store: &dyn Store, scribe: &Scribe) -> Option<Stored> {
-    let head = scribe.head();
+pub(super) async fn load(store: &dyn Store, writer: &QueryWriter) -> Option<Stored> {
+    let head = writer.head();
     store.load(&head.namespace, &head.name).await.expect("the store is readable")
 }
 
@@ -127,11 +128,11 @@ pub fn fold(stored: &Stored) -> Head {
 }
 
 pub(super) fn page(limit: usize) -> QueryPage {
-    QueryPage { limit, before: None, status: None, approvals: false }
+    QueryPage { limit, ..QueryPage::default() }
 }
 
 /// The deletion of this query of the default namespace.
-pub(super) fn removal(scribe: &Scribe) -> Removal {
-    let record = AuditRecord::of_deletion(scribe.head(), Timestamp(1_000), &Actor::local());
-    Removal::Query(namespace("default"), scribe.uid(), Box::new(record))
+pub(super) fn removal(writer: &QueryWriter) -> Removal {
+    let record = AuditRecord::of_deletion(writer.head(), Timestamp(1_000), &Actor::local());
+    Removal::Query(namespace("default"), writer.uid(), Box::new(record))
 }

@@ -5,13 +5,13 @@
 use bosun_core::{Actor, Timestamp, machine};
 
 use super::{
-    scribe::Scribe,
+    query_writer::QueryWriter,
     store_contract::{LONG, StorePlace, durable, namespace, removal},
 };
 use crate::store::{Store, Webhook, WebhookChange, WebhookProgress};
 
-fn webhook(scribe: &Scribe, id: &str, next_at: i64) -> Webhook {
-    let head = scribe.head();
+fn webhook(writer: &QueryWriter, id: &str, next_at: i64) -> Webhook {
+    let head = writer.head();
     Webhook {
         namespace: head.namespace.clone(),
         name: head.name.clone(),
@@ -32,10 +32,10 @@ async fn due(store: &dyn Store, now: i64) -> Vec<String> {
 }
 
 /// A query that waits.
-async fn created(store: &dyn Store, name: &str) -> Scribe {
-    let mut scribe = Scribe::new("default", name, 1);
-    durable(store, scribe.start_and_pause(store, LONG)).await;
-    scribe
+async fn created(store: &dyn Store, name: &str) -> QueryWriter {
+    let mut writer = QueryWriter::new("default", name, 1);
+    durable(store, writer.start_and_pause(store, LONG)).await;
+    writer
 }
 
 pub async fn a_webhook_is_kept_replaced_and_bounded_in_number(mut place: Box<dyn StorePlace>) {

@@ -4,7 +4,7 @@ use bosun_core::{
     Content, Outcome,
     ceiling::{BLOCKS_SHOWN_BYTES, IMAGES_SHOWN, IMAGES_SHOWN_BYTES},
     content::{Blocks, INLINE_BYTES, Images, MediaType},
-    showing::Showing,
+    result_rendering::ResultRenderer,
     transcript::Message,
 };
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ async fn small_blocks_are_kept_in_the_journal_and_shown_with_their_images() {
     assert_eq!((images.len(), images[0].media_type), (1, "image/png"));
     assert!(written(&world).await.iter().any(|entry| entry.starts_with(r#"{"v":6,"kind":"call_finished""#)));
     // Later queries of a conversation read the marks.
-    let told: Vec<_> = snapshot.transcript.remembered(&Showing::default());
+    let told: Vec<_> = snapshot.transcript.remembered(&ResultRenderer::default());
     assert!(told.iter().all(|message| !matches!(message, Message::Tool { images, .. } if !images.is_empty())));
     assert!(told.iter().any(|message| matches!(message, Message::Tool { content: told, .. } if *told == content)));
     let world = world.crash().await;
@@ -75,7 +75,7 @@ async fn small_blocks_are_kept_in_the_journal_and_shown_with_their_images() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_blocks_are_kept_as_a_blob_and_shown_all_the_same() {
+async fn large_blocks_are_kept_as_a_blob_and_shown_anyway() {
     let blocks = Blocks::new(vec![text("a map"), image(INLINE_BYTES)], None);
     for target in ["agent", "pager"] {
         let world = calling(1, &blocks).await;

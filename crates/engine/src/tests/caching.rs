@@ -88,7 +88,7 @@ async fn check(scope: CacheScope, queries: &[(&str, Option<&str>, &str)], hits: 
 async fn a_result_is_shared_within_its_scope_and_by_one_identity() {
     let (a, other) = ("default", "quiet");
     let (s, t, none) = (Some("s"), Some("t"), None);
-    // Whoever asks again in the same session, in another one, in another namespace, and for another user.
+    // A caller that asks again in the same session, in another one, in another namespace, and for another user.
     let queries = [(a, s, "ann"), (a, s, "ann"), (a, t, "ann"), (a, none, "ann"), (other, s, "ann"), (a, s, "bob")];
     check(CacheScope::Query, &queries, &[false; 6]).await;
     check(CacheScope::Session, &queries, &[false, true, false, false, false, false]).await;
@@ -183,7 +183,7 @@ async fn a_hit_resolves_an_outside_call_without_a_pause_for_the_same_actor_and_s
     assert!(paused.transcript.spec.warnings.iter().any(|warning| warning.contains("narrowed to session")));
     let key = |name: &str| -> QueryKey { (Namespace::default(), name.parse().unwrap()) };
     let target = DeliveryTarget::Call(call(&paused, 0));
-    let delivery = Delivery { target, outcome: Outcome::success("42") };
+    let delivery = Delivery { target, outcome: Outcome::success("42"), took: None };
     world.engine.deliver(Actor::local(), key("a"), vec![delivery], false, PATIENCE).await.unwrap();
     let again = world.ask(of_client("b", "s", "ann", tool())).await;
     assert_completed(&again, "done");
@@ -212,7 +212,7 @@ async fn a_failure_is_not_cached() {
     let paused = world.ask(of_client("a", "s", "ann", tool())).await;
     let key: QueryKey = (Namespace::default(), "a".parse().unwrap());
     let target = DeliveryTarget::Call(call(&paused, 0));
-    let delivery = Delivery { target, outcome: Outcome::failure("busy", "try again") };
+    let delivery = Delivery { target, outcome: Outcome::failure("busy", "try again"), took: None };
     world.engine.deliver(Actor::local(), key, vec![delivery], false, PATIENCE).await.unwrap();
     assert_eq!(world.ask(of_client("b", "s", "ann", tool())).await.head.status(), Status::Waiting);
 }
@@ -262,7 +262,8 @@ async fn the_cache_does_not_survive_a_restart_and_journals_with_hits_do() {
         let in_session = |name: &str| Submission { session_id: Some("s".into()), ..submission(name, vec![tool()]) };
         let paused = world.engine.submit(in_session(run), PATIENCE).await.unwrap().snapshot;
         assert_eq!(paused.head.status(), Status::Waiting, "{run}: nothing is cached");
-        let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success(run) };
+        let delivery =
+            Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success(run), took: None };
         world.engine.deliver(Actor::local(), key(run), vec![delivery], false, PATIENCE).await.unwrap();
         let done = world.engine.submit(in_session(hit), PATIENCE).await.unwrap().snapshot;
         assert_completed(&done, "done");

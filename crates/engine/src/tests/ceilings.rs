@@ -329,7 +329,7 @@ async fn waiting_queries_are_cached_up_to_a_total_size() {
         world.engine.submit(noted(name), PATIENCE).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let kept = world.engine.inner.live_queries.at_hand();
+    let kept = world.engine.inner.live_queries.cached_waiting();
     let most = WAITING_CACHE_BYTES / (4 << 20);
     assert!((most / 2..=most).contains(&kept.len()), "{}", kept.len());
     assert_eq!(kept.last(), Some(&key("q19")), "the longest waiting went first");
@@ -420,7 +420,7 @@ async fn large_arguments_are_checked_on_the_blocking_pool_with_the_query_unlocke
     let tool = bosun_core::Tool { parameters: Arc::new(schema), ..outside("ask") };
     let busy = busy_pool(&engine).await;
     engine.submit(submission("q", vec![tool]), None).await.unwrap();
-    // The model answered long ago; requests are answered all the same.
+    // The model answered long ago; requests are answered nevertheless.
     for _ in 0..100 {
         tokio::task::yield_now().await;
         assert_eq!(engine.get(&key("q"), None).await.unwrap().head.status(), Status::Running);

@@ -69,12 +69,12 @@ async fn an_interrupted_call_runs_again_only_if_it_may() {
 }
 
 /// Dies at the `n`th write, before or after it was kept: the caller cannot tell.
-struct Dying {
+struct CrashingStore {
     writes_left: AtomicU64,
     keeps_last: bool,
 }
 
-impl Dying {
+impl CrashingStore {
     fn after(writes: u64, keeps_last: bool, memory: &MemoryStore) -> Arc<Faulty<Self>> {
         let faults = Self { writes_left: AtomicU64::new(writes), keeps_last };
         Arc::new(Faulty { memory: memory.reopen(), faults })
@@ -90,7 +90,7 @@ fn gone() -> StoreError {
 }
 
 #[async_trait]
-impl StoreFaults for Dying {
+impl StoreFaults for CrashingStore {
     fn append(&self, memory: &MemoryStore, append: Append) -> Result<Position, StoreError> {
         match self.writes_left.load(Ordering::SeqCst) {
             0 => Err(gone()),
@@ -136,7 +136,7 @@ async fn dying_at_every_write_loses_nothing_acknowledged_and_repeats_nothing_for
             ]));
             let ledger = Arc::new(CallLedger::open());
             let memory = Arc::new(MemoryStore::new());
-            let dying = Dying::after(writes, keeps_last, &memory);
+            let dying = CrashingStore::after(writes, keeps_last, &memory);
             let world =
                 EngineWorld::on_store(Arc::clone(&dying) as _, memory, Arc::clone(&script), Arc::clone(&ledger)).await;
             let acknowledged = tokio::time::timeout(
@@ -178,7 +178,7 @@ async fn dying_between_a_hit_and_its_append_repeats_or_loses_nothing() {
     for (writes, keeps_last) in (1..=9).flat_map(|writes| [(writes, false), (writes, true)]) {
         let script = vec![ScriptedTurn::call("ask", &json!({"n": 1})), ScriptedTurn::say("done")];
         let memory = Arc::new(MemoryStore::new());
-        let dying = Dying::after(writes, keeps_last, &memory);
+        let dying = CrashingStore::after(writes, keeps_last, &memory);
         let (script, ledger) = (Arc::new(ScriptedModel::always(script)), Arc::new(CallLedger::open()));
         let world = EngineWorld::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
         let soon = Duration::from_secs(60);
@@ -218,7 +218,7 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
         for keeps_last in [false, true] {
             let memory = Arc::new(MemoryStore::new());
             let script = Arc::new(ScriptedModel::always(vec![ScriptedTurn::say("hello")]));
-            let dying = Dying::after(writes, keeps_last, &memory);
+            let dying = CrashingStore::after(writes, keeps_last, &memory);
             let ledger = Arc::new(CallLedger::open());
             let world = EngineWorld::on_store(Arc::clone(&dying) as _, memory, script, ledger).await;
             for name in ["first", "second"] {
@@ -230,7 +230,8 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
                 let submitted = world.engine.submit(in_conversation(name), PATIENCE).await.unwrap();
                 assert_completed(&submitted.snapshot, "hello");
             }
-            let said = world.store.said(&Namespace::default(), &Default::default(), None, 9).await.unwrap();
+            let said =
+                world.store.conversation_turns(&Namespace::default(), &Default::default(), None, 9).await.unwrap();
             let names: Vec<_> = said.items.iter().map(|said| said.name.as_str()).collect();
             assert_eq!(names, ["first", "second", "third"], "writes {writes}, kept {keeps_last}");
             assert_eq!(said.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 5]);
@@ -240,7 +241,7 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
     }
 }
 
-async fn after_death(world: EngineWorld, dying: &Faulty<Dying>) -> EngineWorld {
+async fn after_death(world: EngineWorld, dying: &Faulty<CrashingStore>) -> EngineWorld {
     let memory = Arc::new(dying.memory.reopen());
     let model = Arc::clone(&world.model);
     let ledger = Arc::clone(&world.ledger);

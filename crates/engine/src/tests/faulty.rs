@@ -20,7 +20,7 @@ use crate::{
     store::{
         Answered, Append, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch, Records,
         Removal, RequestKey, Runnable, StoreStats, Stored, WantedQueries, Webhook, WebhookChange, Webhooks,
-        conversations::{self, Conversation, Frame, Listing, SaidInConversation},
+        conversations::{self, Conversation, ConversationTurn, Frame, Listing},
     },
 };
 
@@ -85,7 +85,7 @@ impl<F: StoreFaults> Conversations for Faulty<F> {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError> {
+    ) -> Result<Vec<ConversationTurn>, StoreError> {
         self.memory.history(namespace, key, frame).await
     }
 
@@ -99,14 +99,14 @@ impl<F: StoreFaults> Conversations for Faulty<F> {
         self.memory.conversations(namespace, wanted, after, limit).await
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &conversations::WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError> {
-        self.memory.said(namespace, wanted, after, limit).await
+    ) -> Result<Listing<ConversationTurn>, StoreError> {
+        self.memory.conversation_turns(namespace, wanted, after, limit).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{
     Actor, CallId, Content, Namespace, Outcome, QueryUid, Status,
     content::{INLINE_BYTES, LARGEST_BYTES, Large, MediaType},
-    machine::{CallStanding, Delivery, DeliveryTarget, DeliveryVerdict},
+    machine::{Delivery, DeliveryState, DeliveryTarget, DeliveryVerdict},
     transcript::Message,
 };
 use bytes::Bytes;
@@ -37,7 +37,7 @@ fn long_text() -> String {
 }
 
 async fn deliver(world: &EngineWorld, call: CallId, outcome: Outcome) -> Result<DeliverReport, EngineError> {
-    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome, took: None };
     world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, PATIENCE).await
 }
 
@@ -82,7 +82,7 @@ async fn a_result_of_just_the_size_stays_in_the_journal() {
     let text = "x".repeat(INLINE_BYTES);
     let report = deliver(&world, id, Outcome::success(text.as_str())).await.unwrap();
     assert_eq!(recorded(&report.snapshot), &Outcome::success(text.as_str()));
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap(), []);
     assert_eq!(result_shown(&world), text);
 }
 
@@ -96,7 +96,7 @@ async fn the_same_large_result_is_a_replay_and_another_one_is_refused_and_not_ke
         let report = deliver(&world, id, Outcome::success(other)).await.unwrap();
         assert_eq!(report.verdicts, [DeliveryVerdict::AlreadyResolved(id)]);
     }
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap().len(), 1);
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn large_results_of_a_failure_and_of_a_batch_are_stored_too() {
     let failed = Outcome::Failure { code: "c".into(), message: "no".into(), content: Some(json!(long_text()).into()) };
     let deliveries = [failed, Outcome::success(rows.clone())].into_iter().enumerate();
     let deliveries = deliveries
-        .map(|(index, outcome)| Delivery { target: DeliveryTarget::Call(call(&paused, index)), outcome })
+        .map(|(index, outcome)| Delivery { target: DeliveryTarget::Call(call(&paused, index)), outcome, took: None })
         .collect();
     let report = world.engine.deliver(Actor::local(), key("q"), deliveries, false, PATIENCE).await.unwrap();
     let kept: Vec<_> =
@@ -185,12 +185,12 @@ fn some_call() -> CallId {
 
 async fn upload(
     world: &EngineWorld,
-    standing: CallStanding,
+    delivery_state: DeliveryState,
     media_type: MediaType,
     pieces: &[&[u8]],
 ) -> Result<Large, UploadError> {
     let mut upload: Upload =
-        world.engine.upload(&Namespace::default(), some_call(), standing, media_type).await.unwrap();
+        world.engine.upload(&Namespace::default(), some_call(), delivery_state, media_type).await.unwrap();
     for piece in pieces {
         upload.write(Bytes::copy_from_slice(piece)).await?;
     }
@@ -201,29 +201,29 @@ async fn upload(
 async fn an_upload_is_the_same_result_as_its_text() {
     let (world, id) = paused().await;
     let text = long_text();
-    let standing = world.engine.standing(&key("q"), id).await.unwrap();
-    assert_eq!(standing, CallStanding::Open);
+    let delivery_state = world.engine.delivery_state(&key("q"), id).await.unwrap();
+    assert_eq!(delivery_state, DeliveryState::Open);
     let pieces: Vec<&[u8]> = text.as_bytes().chunks(10_007).collect();
-    let large = upload(&world, standing, MediaType::plain_text(), &pieces).await.unwrap();
+    let large = upload(&world, delivery_state, MediaType::plain_text(), &pieces).await.unwrap();
     let uploaded = Outcome::Success { content: Content::Large(large) };
     assert!(accepted(&deliver(&world, id, uploaded.clone()).await.unwrap()));
     let report = deliver(&world, id, Outcome::success(text)).await.unwrap();
     assert_eq!(report.verdicts, [DeliveryVerdict::Replayed(id)]);
     assert_eq!(recorded(&report.snapshot), &uploaded);
-    assert_eq!(world.engine.standing(&key("q"), id).await.unwrap(), CallStanding::Resolved);
+    assert_eq!(world.engine.delivery_state(&key("q"), id).await.unwrap(), DeliveryState::Resolved);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_result_that_is_only_compared_is_not_stored() {
     let (world, _) = paused().await;
-    upload(&world, CallStanding::Resolved, MediaType::plain_text(), &[b"text"]).await.unwrap();
-    assert_eq!(world.blobs.aged(Duration::ZERO).await.unwrap(), []);
+    upload(&world, DeliveryState::Resolved, MediaType::plain_text(), &[b"text"]).await.unwrap();
+    assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upload_that_is_invalid_for_its_media_type_is_refused() {
     let (world, _) = paused().await;
-    let refused = async |media_type, pieces: &[&[u8]]| upload(&world, CallStanding::Open, media_type, pieces).await;
+    let refused = async |media_type, pieces: &[&[u8]]| upload(&world, DeliveryState::Open, media_type, pieces).await;
     assert!(matches!(refused(MediaType::json(), &[b"{\"a\":", b"}"]).await, Err(UploadError::Bad(_))));
     assert!(matches!(refused(MediaType::json(), &[b"{\"a\":"]).await, Err(UploadError::Bad(_))));
     assert!(matches!(refused(MediaType::plain_text(), &[b"\xff"]).await, Err(UploadError::Bad(_))));
@@ -237,7 +237,7 @@ async fn an_upload_that_is_invalid_for_its_media_type_is_refused() {
 async fn a_sweep_removes_unreferenced_blobs_and_nothing_else() {
     let (world, id) = paused().await;
     // A crash between blob and entry leaves an unreferenced blob.
-    let orphan = upload(&world, CallStanding::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
+    let orphan = upload(&world, DeliveryState::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
     let world = world.crash().await;
     let report = deliver(&world, id, Outcome::success(long_text())).await.unwrap();
     let large = recorded(&report.snapshot).large().unwrap();
@@ -251,7 +251,7 @@ async fn a_sweep_removes_unreferenced_blobs_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn blobs_are_swept_periodically() {
     let (world, _) = paused().await;
-    let orphan = upload(&world, CallStanding::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
+    let orphan = upload(&world, DeliveryState::Open, MediaType::plain_text(), &[b"orphan"]).await.unwrap();
     tokio::time::sleep(2 * BLOB_GRACE + Duration::from_secs(1)).await;
     assert_eq!(blob(&world, &orphan).await, None);
 }
@@ -310,8 +310,8 @@ async fn a_result_that_is_first_refused_and_then_accepted_is_sealed_first() {
     let blobs = MemoryBlobs::new();
     let id = CallId::derive(QueryUid::new(1, [0; 10]), 1, 0);
     let outcome = Outcome::success(long_text());
-    let mut deliveries = vec![Delivery { target: DeliveryTarget::Call(id), outcome }];
-    let mut large = LargeResults::put_aside(&mut deliveries);
+    let mut deliveries = vec![Delivery { target: DeliveryTarget::Call(id), outcome, took: None }];
+    let mut large = LargeResults::extract_large(&mut deliveries);
     let hash = deliveries[0].outcome.large().unwrap().hash;
     // A cancellation precedes it.
     assert!(large.are_kept(&[DeliveryVerdict::Cancelled(id)]));

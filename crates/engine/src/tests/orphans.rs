@@ -52,7 +52,7 @@ impl Slow {
         self.random.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default() >> 33
     }
 
-    async fn linger(&self) {
+    async fn yield_to_others(&self) {
         for _ in 0..self.draw() % 12 {
             tokio::task::yield_now().await;
         }
@@ -70,7 +70,7 @@ impl Slow {
 #[async_trait]
 impl StoreFaults for Arc<Slow> {
     async fn durable(&self, memory: &MemoryStore, position: Position) -> Result<(), StoreError> {
-        self.linger().await;
+        self.yield_to_others().await;
         memory.durable(position).await
     }
 
@@ -80,18 +80,18 @@ impl StoreFaults for Arc<Slow> {
         space: &Namespace,
         name: &QueryName,
     ) -> Result<Option<Stored>, StoreError> {
-        self.linger().await;
+        self.yield_to_others().await;
         self.may_fail()?;
         memory.load(space, name).await
     }
 
     async fn document(&self, memory: &MemoryStore, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
-        self.linger().await;
+        self.yield_to_others().await;
         memory.document(hash).await
     }
 
     async fn runnable(&self, memory: &MemoryStore, wanted: WantedQueries) -> Result<Vec<Runnable>, StoreError> {
-        self.linger().await;
+        self.yield_to_others().await;
         self.may_fail()?;
         memory.runnable(wanted).await
     }
@@ -118,7 +118,7 @@ fn asks_once() -> ScriptedModel {
 }
 
 fn answer() -> Delivery {
-    Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42") }
+    Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42"), took: None }
 }
 
 fn in_namespace(namespace: &Namespace, name: &str) -> Submission {

@@ -26,7 +26,7 @@ use crate::{
     memory::MemoryStore,
     queries::live::LiveQueries,
     store::{Append, Position, Stored, conversations::ConversationPart},
-    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, scribe::Scribe},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, query_writer::QueryWriter},
 };
 
 /// The faults of a full disk.
@@ -164,9 +164,9 @@ async fn a_query_that_was_not_kept_releases_its_permit_although_the_model_hangs(
 #[tokio::test]
 async fn only_state_that_was_built_on_a_failed_write_is_discarded() {
     let store = MemoryStore::new();
-    let mut scribe = Scribe::new("default", "q", 1);
-    let created = scribe.create();
-    scribe.send(&store, created);
+    let mut writer = QueryWriter::new("default", "q", 1);
+    let created = writer.create();
+    writer.send(&store, created);
     let live_queries =
         Arc::new(LiveQueries::new(ArgumentsInAudit::default(), Arc::default(), Arc::new(TokioClock::new()), 1));
     let live = live_queries.entry(&key("q"));
@@ -193,7 +193,11 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
         let post = async || {
-            let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+            let delivery = Delivery {
+                target: DeliveryTarget::Call(call(&paused, 0)),
+                outcome: Outcome::success("42"),
+                took: None,
+            };
             world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, wait).await
         };
         store.faults.make_room(0);
@@ -230,7 +234,8 @@ async fn an_end_that_was_not_kept_is_retried() {
     for _ in 0..20 {
         let (world, store) = world(calling()).await;
         let paused = world.submit(vec![outside("ask")]).await;
-        let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+        let delivery =
+            Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42"), took: None };
         world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
         // The resumption is kept; what comes after it is not.
         store.faults.make_room(1);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Event, Outcome, Status, Tool,
-    machine::{self, AskedByModel, CallWay, ModelTurnReply},
+    machine::{self, AskedByModel, CallDisposition, ModelTurnReply},
     query::AskedLimits,
     tool::Deprecation,
     transcript::Message,
@@ -16,7 +16,7 @@ use crate::{
     EngineError, Store as _, Submission,
     admission::Admission,
     testing::{CallLedger, ScriptedModel, ScriptedTurn},
-    turns::driver::{Driver, FoundAs},
+    turns::driver::{Driver, DriverStart},
 };
 
 fn call_three() -> ScriptedTurn {
@@ -86,7 +86,7 @@ async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() 
     let asking = world.engine.submit(submission("q", vec![]), Some(Duration::from_secs(1))).await.unwrap().snapshot;
     let live = world.engine.inner.live_queries.entry(&key("q"));
     let permit = Admission::enter_again(&world.engine.inner, &key("q"));
-    let mut driver = Driver::new(permit, live, FoundAs::Due);
+    let mut driver = Driver::new(permit, live, DriverStart::Due);
     let id = CallId::derive(asking.head.uid, 1, 0);
     driver.finished.push((id, Arc::new(Outcome::success("of the turn that was lost"))));
     let asked = AskedByModel {
@@ -97,7 +97,8 @@ async fn an_outcome_is_not_mistaken_for_that_of_another_call_with_the_same_id() 
         written: None,
         dropped: Vec::new(),
         deprecated: None,
-        way: CallWay::Inside { repeatable: true },
+        on_expired: None,
+        way: CallDisposition::Inside { repeatable: true },
     };
     let reply = ModelTurnReply { calls: vec![asked], ..ModelTurnReply::default() };
     driver.end_turn(None, |head, now| machine::end_turn(head, now, reply)).await.unwrap();
@@ -215,7 +216,7 @@ async fn a_model_that_refuses_fails_the_query_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_off_runs_no_tool_and_is_retried() {
     let script = ScriptedModel::always(vec![
-        ScriptedTurn::stream(&["let me"]).and_call("once", "{}").breaking_off(),
+        ScriptedTurn::stream(&["let me"]).and_call("once", "{}").disconnecting(),
         ScriptedTurn::say("ok"),
     ]);
     let world = EngineWorld::new(script).await;

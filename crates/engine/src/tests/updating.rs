@@ -16,7 +16,7 @@ use super::world::{
 use crate::{
     EngineError, EngineSettings, Snapshot, Store, StoreError, Update,
     store::{Removal, shown_from},
-    testing::{CallLedger, ScriptedModel, ScriptedTurn, scribe::Scribe},
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, query_writer::QueryWriter},
 };
 
 const NONE: AskedLimits = AskedLimits {
@@ -232,9 +232,9 @@ fn a_list_shows_how_a_query_ended_and_not_what_was_changed_since() {
     let turn = || Event::decode(r#"{"v":1,"kind":"turn_ended","turn":1,"calls":0}"#).unwrap();
     let changed = || Event::Changed(Box::default());
     let cancelled = || Event::Cancelled { reason: None, by: Actor::local() };
-    let mut scribe = Scribe::new("default", "q", 1);
-    scribe.create();
-    scribe.write(vec![cancelled()]);
+    let mut writer = QueryWriter::new("default", "q", 1);
+    writer.create();
+    writer.write(vec![cancelled()]);
     for (later, expect) in [
         (vec![turn(), Event::Completed], Some(0)),
         (vec![turn(), turn(), Event::Completed], Some(1)),
@@ -245,7 +245,7 @@ fn a_list_shows_how_a_query_ended_and_not_what_was_changed_since() {
         (vec![cancelled(), changed()], Some(0)),
         (vec![turn(), cancelled(), changed(), changed()], Some(0)),
     ] {
-        assert_eq!(shown_from(scribe.head(), later.iter()), expect, "{later:?}");
+        assert_eq!(shown_from(writer.head(), later.iter()), expect, "{later:?}");
     }
 }
 

@@ -78,7 +78,7 @@ async fn at_most_max_running_waiting_queries_are_cached() {
         waiting.push((key(name), call(&submitted.snapshot, 0)));
         all_are_done().await;
     }
-    assert_eq!(queries.at_hand(), [key("b"), key("c")], "the one that waited longest was evicted");
+    assert_eq!(queries.cached_waiting(), [key("b"), key("c")], "the one that waited longest was evicted");
     // Cached or only in the store, a query gets its result; and one that has ended is evicted.
     for (key, call) in waiting {
         let report =
@@ -86,7 +86,7 @@ async fn at_most_max_running_waiting_queries_are_cached() {
         assert_completed(&report.snapshot, "thanks");
     }
     all_are_done().await;
-    assert_eq!(queries.at_hand(), []);
+    assert_eq!(queries.cached_waiting(), []);
     assert_eq!(world.engine.busy(), 0);
 }
 
@@ -106,7 +106,7 @@ async fn a_query_that_waits_again_has_not_waited_longest() {
     all_are_done().await;
     ask("c").await;
     all_are_done().await;
-    assert_eq!(world.engine.inner.live_queries.at_hand(), [key("a"), key("c")]);
+    assert_eq!(world.engine.inner.live_queries.cached_waiting(), [key("a"), key("c")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +128,8 @@ async fn concurrent_posts_of_one_result_are_accepted_once() {
             let content = if round % 2 == 0 { "same".to_owned() } else { format!("{post}") };
             let engine = world.engine.clone();
             tokio::task::spawn_local(async move {
-                let delivery = Delivery { target: DeliveryTarget::Call(id), outcome: Outcome::success(content) };
+                let delivery =
+                    Delivery { target: DeliveryTarget::Call(id), outcome: Outcome::success(content), took: None };
                 engine.deliver(Actor::local(), key("q"), vec![delivery], false, None).await.unwrap().verdicts[0]
             })
         });
@@ -175,7 +176,7 @@ async fn a_mixed_turn_hands_out_and_runs_at_the_same_time() {
     let world = EngineWorld::with(script, CallLedger::gated()).await;
     let paused = world.submit(vec![outside("ask")]).await;
     assert_eq!(paused.head.status(), Status::Waiting, "though an inside call still runs");
-    let delivery = Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42") };
+    let delivery = Delivery { target: DeliveryTarget::Tool("ask".into()), outcome: Outcome::success("42"), took: None };
     let report = world
         .engine
         .deliver(Actor::local(), key("q"), vec![delivery], false, Some(Duration::from_secs(1)))
@@ -232,7 +233,8 @@ async fn waiting_outside_costs_no_running_time() {
 async fn a_held_query_waits_until_it_is_resumed() {
     let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
-    let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+    let delivery =
+        Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42"), took: None };
     let report = world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, PATIENCE).await.unwrap();
     assert_eq!(report.snapshot.head.status(), Status::Held);
     assert_completed(&world.engine.resume(Actor::local(), key("q"), PATIENCE).await.unwrap(), "thanks");
@@ -243,7 +245,8 @@ async fn a_held_query_waits_until_it_is_resumed() {
 async fn a_hold_that_is_not_ended_fails_the_query() {
     let world = EngineWorld::new(ask_then_say()).await;
     let paused = world.submit(vec![outside("ask")]).await;
-    let delivery = Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42") };
+    let delivery =
+        Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42"), took: None };
     world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
     tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
     assert_failed(&world.get().await, "hold_expired");

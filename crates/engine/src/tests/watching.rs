@@ -23,7 +23,7 @@ fn entries(seen: &[Watched]) -> Vec<Entry> {
     seen.iter()
         .filter_map(|watched| match watched {
             Watched::Entry(entry) => Some(Entry::clone(entry)),
-            Watched::Delta { .. } | Watched::Progress(_) => None,
+            Watched::Delta { .. } | Watched::Progress(_) | Watched::Below(_) => None,
         })
         .collect()
 }
@@ -32,7 +32,7 @@ fn text(seen: &[Watched]) -> String {
     seen.iter()
         .filter_map(|watched| match watched {
             Watched::Delta { text, .. } => Some(text.as_str()),
-            Watched::Entry(_) | Watched::Progress(_) => None,
+            Watched::Entry(_) | Watched::Progress(_) | Watched::Below(_) => None,
         })
         .collect()
 }
@@ -94,7 +94,7 @@ async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta
         let delta = loop {
             match watch.next().await.unwrap().unwrap() {
                 Watched::Delta { offset, text, .. } => break (offset, text),
-                Watched::Entry(_) | Watched::Progress(_) => {}
+                Watched::Entry(_) | Watched::Progress(_) | Watched::Below(_) => {}
             }
         };
         assert_eq!(delta, (0, "one two three".to_owned()));
@@ -103,7 +103,7 @@ async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta
 
 #[tokio::test(start_paused = true)]
 async fn a_retried_turn_makes_its_readers_discard_the_first_attempt() {
-    let script = ScriptedModel::always(vec![ScriptedTurn::stream(&["so", "rry"]).breaking_off()]);
+    let script = ScriptedModel::always(vec![ScriptedTurn::stream(&["so", "rry"]).disconnecting()]);
     let world = EngineWorld::new(script).await;
     let mut submitted = world.submit(vec![]).await;
     let watch = world.engine.watch(&key("q"), 0).await.unwrap();

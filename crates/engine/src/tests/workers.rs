@@ -107,7 +107,7 @@ impl World {
     /// Delivers under the lease of a worker.
     async fn deliver(&self, claimed: &ClaimedCall, content: &str) -> DeliverReport {
         let target = DeliveryTarget::Claimed(claimed.call, Arc::clone(claimed.lease.text()));
-        let delivery = Delivery { target, outcome: Outcome::success(content) };
+        let delivery = Delivery { target, outcome: Outcome::success(content), took: None };
         let key = (Namespace::default(), claimed.lease.query().unwrap());
         self.engine.deliver(Actor::local(), key, vec![delivery], false, PATIENCE).await.unwrap()
     }

@@ -162,7 +162,7 @@ impl EngineWorld {
 }
 
 pub(super) fn delivery(call: CallId, content: &str) -> Delivery {
-    Delivery { target: DeliveryTarget::Call(call), outcome: Outcome::success(content) }
+    Delivery { target: DeliveryTarget::Call(call), outcome: Outcome::success(content), took: None }
 }
 
 pub(super) fn key(name: &str) -> QueryKey {

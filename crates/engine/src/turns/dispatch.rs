@@ -2,7 +2,7 @@
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use bosun_core::{CallId, Outcome, Transcript, machine::outcome_code, transcript::PendingCall};
+use bosun_core::{CallId, Outcome, Toolset, Transcript, machine::outcome_code, transcript::PendingCall};
 use futures_util::{
     StreamExt,
     future::poll_immediate,
@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use crate::{
     Results, StoreError,
-    engine::large_results,
+    engine::{large_results, tree},
     fault,
     queries::live::LockedQuery,
     runner::{InsideCall, RunContext, RunReply},
@@ -28,6 +28,7 @@ struct PreparedCall {
     repeatable: bool,
     timeout: std::time::Duration,
     transcript: Arc<Transcript>,
+    toolset: Arc<Toolset>,
     /// Set if the call runs elsewhere already, and is only to be polled.
     pending: Option<PendingCall>,
     /// Set if its result may be cached.
@@ -91,6 +92,13 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     };
     let mut cached_under = None;
     let outcome = match started {
+        CallStart::Run(prepared) if tree::asked(&prepared.call.tool.binding).is_some() => {
+            match delegate(driver, &prepared).await {
+                Ok(None) => return (None, Ok(())),
+                Ok(Some(outcome)) => outcome,
+                Err(error) => return (None, Err(error)),
+            }
+        }
         CallStart::Run(mut prepared) => {
             cached_under = prepared.cached_under.take();
             let deadline = prepared.pending.as_ref().map(|pending| pending.deadline);
@@ -116,6 +124,29 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     }
     fault::point("call.finished");
     (Some((id, outcome)), recorded)
+}
+
+/// Gives a call of an agent or a team a query of its own, and leaves it waiting for the end of that. The outcome is that of
+/// a call that could not be given one.
+async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Outcome>, StoreError> {
+    let PreparedCall { call, transcript, toolset, .. } = prepared;
+    let (parent, position) = {
+        let locked = driver.lock().await?;
+        let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(None) };
+        (Arc::clone(&state.head), state.position)
+    };
+    // A turn that a failed write undoes may ask for something else, under the same id: it must not find this child.
+    driver.inner.make_durable(&driver.live, position).await?;
+    let Some(asked) = transcript.call(call.id) else { return Ok(None) };
+    let inner = &driver.inner;
+    let child = match inner.create_child(&parent, transcript, toolset, asked, &call.tool).await? {
+        Ok(child) => child,
+        Err(outcome) => return Ok(Some(outcome)),
+    };
+    // If the query has ended meanwhile, the child finds that out when it begins.
+    driver.append(|head| bosun_core::machine::delegate(head, call.id, child)).await?;
+    fault::point("call.delegated");
+    Ok(None)
 }
 
 enum CallStart {
@@ -156,26 +187,27 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
         Ok(toolset) => toolset,
         Err(error) => return Ok(CallStart::Refused(Outcome::failure(error.code(), error.to_string()))),
     };
-    let Some(tool) = toolset.get(&asked.tool).map(|member| &member.tool) else {
+    let Some(tool) = toolset.get(&asked.tool).map(|member| Arc::clone(&member.tool)) else {
         let message = format!("tool `{}` is not in the query's toolset", asked.tool);
         return Ok(CallStart::Refused(Outcome::failure(outcome_code::UNKNOWN_TOOL, message)));
     };
     let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
     Ok(CallStart::Run(Box::new(PreparedCall {
         repeatable,
-        cached_under: query.key(tool, &asked.arguments),
+        cached_under: query.key(&tool, &asked.arguments),
         timeout: tool.timeout.map_or(head.limits.tool_timeout, |own| {
             own.min(head.limits.tool_timeout.max(driver.inner.settings.ceilings.tool_timeout))
         }),
         call: InsideCall {
             namespace: head.namespace.clone(),
             id,
-            tool: Arc::clone(tool),
+            tool,
             arguments,
             attempt,
             results: Results::of(Arc::clone(&transcript), Arc::clone(&driver.inner.blobs)),
         },
         pending,
+        toolset,
         transcript,
     })))
 }

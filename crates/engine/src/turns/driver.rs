@@ -10,9 +10,9 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
-    CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
+    Actor, CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
     machine::{self, Next, Takeover, failure_code},
-    transcript::{Message, Told},
+    transcript::{Message, SentMessages},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -42,9 +42,12 @@ use crate::{
 /// How long a driver backs off before it reloads the query after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
+/// How often a query looks at the running time of the others of its tree.
+const LOOKS_AT_TREE: Duration = Duration::from_secs(1);
+
 /// How a driver finds its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FoundAs {
+pub(crate) enum DriverStart {
     /// With work to do, or with work that was started for it.
     Due,
     /// As an earlier process left it: perhaps in the middle of a step.
@@ -58,17 +61,17 @@ pub(crate) enum FoundAs {
 pub(crate) fn drive(
     live: Arc<LiveQuery>,
     mut permit: Permit,
-    found: FoundAs,
+    found: DriverStart,
     cause: Option<Span>,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let retry = match found {
-            FoundAs::Inherited => match Isolation::admit(&mut permit, &live).await {
+            DriverStart::Inherited => match Isolation::admit(&mut permit, &live).await {
                 Admitted::Freely => None,
                 Admitted::Retried(retry) => Some(retry),
                 Admitted::Refused => return live.release().await,
             },
-            FoundAs::Due => None,
+            DriverStart::Due => None,
         };
         let span = spans::run(permit.inner(), &live, cause).await;
         let driver = Driver { retry, ..Driver::new(permit, live, found) };
@@ -97,7 +100,7 @@ async fn guarded(mut driver: Driver) {
 pub(crate) struct Driver {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<LiveQuery>,
-    /// Released with the claim, when the driver comes to rest.
+    /// Released with the claim, when the driver stops.
     permit: Option<Permit>,
     /// The query that everything below belongs to; `None` until it has been loaded.
     uid: Option<QueryUid>,
@@ -109,25 +112,29 @@ pub(crate) struct Driver {
     /// Consecutive turns that broke off.
     pub(crate) failed_turns: u32,
     /// What the model has been sent of the query so far.
-    pub(crate) told: Told,
+    pub(crate) sent: SentMessages,
     /// What may have been interrupted, according to the store: by the end of another process or by a failed write.
     recovering: Option<Takeover>,
     /// Set if a crash has hit the step that this driver repeats first.
     retry: Option<Retry>,
+    /// It is known that the query, if it is a child, is waited for.
+    has_parent: bool,
 }
 
 /// The next step of a driver.
 enum DriverStep {
     /// This turn has begun: ask the model.
-    Turn(Begun),
+    Turn(StartedTurn),
     Run(Calls),
+    /// The query has ended, and its tree is to be told.
+    Settle(QueryUid),
     /// Calls are marked as started, and no driver runs them: this driver's own write failed.
     Recover,
     Rest,
 }
 
 /// A turn that has begun: the query as it was then, and the token that fires when it ends.
-pub(crate) struct Begun {
+pub(crate) struct StartedTurn {
     pub(crate) head: Arc<Head>,
     pub(crate) transcript: Arc<Transcript>,
     pub(crate) ended: CancellationToken,
@@ -141,7 +148,7 @@ pub(crate) struct Calls {
 }
 
 impl Driver {
-    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: FoundAs) -> Self {
+    pub(crate) fn new(permit: Permit, live: Arc<LiveQuery>, found: DriverStart) -> Self {
         Self {
             inner: Arc::clone(permit.inner()),
             live,
@@ -150,16 +157,17 @@ impl Driver {
             ended: CancellationToken::new(),
             finished: Vec::new(),
             failed_turns: 0,
-            told: Told::default(),
-            recovering: (found == FoundAs::Inherited).then_some(Takeover::Inherited),
+            sent: SentMessages::default(),
+            recovering: (found == DriverStart::Inherited).then_some(Takeover::Inherited),
             retry: None,
+            has_parent: false,
         }
     }
 
     async fn run(&mut self) {
         let inner = Arc::clone(&self.inner);
         loop {
-            match self.step().await {
+            match self.next_step().await {
                 Ok(true) => self.retry = None,
                 Ok(false) => return,
                 Err(error @ (StoreError::Unreadable { .. } | StoreError::Inconsistent(_))) => {
@@ -201,9 +209,34 @@ impl Driver {
         }
         self.finished.clear();
         self.failed_turns = 0;
-        self.told = Told::default();
+        self.sent = SentMessages::default();
         self.recovering = None;
         self.retry = None;
+    }
+
+    /// Does the next step, after the first look at a child query has shown that its parent waits for it.
+    async fn next_step(&mut self) -> Result<bool, StoreError> {
+        if !self.has_parent {
+            let head = self.live.lock(&*self.inner.store).await?.state().map(|state| Arc::clone(&state.head));
+            if let Some(head) = head
+                && self.inner.is_orphan(&head).await?
+            {
+                let reason = Some("the query that asked for it has ended".to_owned());
+                let position = self.cancel(&head, reason).await?;
+                self.inner.make_durable(&self.live, position).await?;
+            }
+            self.has_parent = true;
+        }
+        self.step().await
+    }
+
+    async fn cancel(&self, head: &Head, reason: Option<String>) -> Result<crate::store::Position, StoreError> {
+        let Some(mut locked) = self.live.lock_query(&*self.inner.store, Some(head.uid)).await? else {
+            return Ok(crate::store::Position::default());
+        };
+        let by = locked.state().map_or_else(Actor::local, |state| state.transcript.by.clone());
+        let events = locked.state().map(|state| machine::cancel(&state.head, reason, &by)).unwrap_or_default();
+        locked.append(&*self.inner.store, self.inner.clock.now(), events, never)
     }
 
     /// Does the next step; false when there is nothing more to do.
@@ -214,6 +247,7 @@ impl Driver {
         match self.look().await? {
             DriverStep::Turn(begun) => turn::take(self, begun).await.map(|()| true),
             DriverStep::Run(calls) => dispatch::run(self, calls).await.map(|()| true),
+            DriverStep::Settle(uid) => self.inner.settle_end(&self.live, uid).await.map(|_| true),
             DriverStep::Recover => {
                 self.recovering = Some(Takeover::FailedWrite);
                 Ok(true)
@@ -233,14 +267,18 @@ impl Driver {
         };
         let (next, position, weight) = (machine::next(&state.head), state.position, state.size.memory);
         self.bind(state.head.uid, live.ended());
-        if !matches!(next, Next::Wait | Next::End) && !inner.draining.is_cancelled() {
-            return self.take_up(&mut locked);
+        if matches!(next, Next::Settle) && !inner.draining.is_cancelled() {
+            pending::cancel(&inner, state, &[]);
+            return Ok(DriverStep::Settle(state.head.uid));
+        }
+        if !matches!(next, Next::Settle | Next::Wait | Next::End) && !inner.draining.is_cancelled() {
+            return self.start_work(&mut locked);
         }
         spans::rests(&inner, &state.head, &state.transcript);
         if matches!(next, Next::End) {
             pending::cancel(&inner, state, &[]);
         }
-        // The engine drains: the next process must not take this for a crash.
+        // The engine drains: the next process must not count this as a crash.
         let interrupted = machine::interrupt(&state.head);
         let position = if interrupted.is_empty() {
             position
@@ -268,7 +306,7 @@ impl Driver {
     }
 
     /// Takes the work that was started for this driver, and starts the rest.
-    fn take_up(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
+    fn start_work(&self, locked: &mut LockedQuery<'_>) -> Result<DriverStep, StoreError> {
         let mut started = locked.take_started();
         if started.turn.is_none() {
             locked.advance(&*self.inner.store, self.inner.clock.now())?;
@@ -280,7 +318,7 @@ impl Driver {
         if started.turn.is_some() {
             self.live.start_draft(head.turn, head.attempt);
             let (head, transcript) = (Arc::clone(head), Arc::clone(transcript));
-            return Ok(DriverStep::Turn(Begun { head, transcript, ended: self.ended.clone() }));
+            return Ok(DriverStep::Turn(StartedTurn { head, transcript, ended: self.ended.clone() }));
         }
         let ready = if let Next::Calls(ready) = machine::next(head) { ready } else { Vec::new() };
         let calls = Calls { ready, started: started.calls };
@@ -332,11 +370,11 @@ impl Driver {
         !self.inner.draining.is_cancelled()
     }
 
-    /// Appends what `decide` makes of the model's answer. If that completes the query, `said` is added to its
+    /// Appends what `decide` makes of the model's answer. If that completes the query, `remembered` is added to its
     /// conversation.
     pub(crate) async fn end_turn(
         &mut self,
-        said: Option<Arc<[Message]>>,
+        remembered: Option<Arc<[Message]>>,
         decide: impl FnOnce(&Head, Timestamp) -> Vec<Event>,
     ) -> Result<(), StoreError> {
         let store = &*self.inner.store;
@@ -344,7 +382,7 @@ impl Driver {
         let now = self.inner.clock.now();
         let earlier = locked.state().map_or(0, |state| state.head.calls.len());
         let events = locked.state().map(|state| decide(&state.head, now)).unwrap_or_default();
-        locked.append(store, now, QueryChange { events, said }, |_| self.may_advance())?;
+        locked.append(store, now, QueryChange { events, remembered }, |_| self.may_advance())?;
         // A turn that was lost and repeated may ask for other calls, under the same ids.
         let asked = locked.state().and_then(|state| state.head.calls.get(earlier..)).unwrap_or_default();
         self.finished.retain(|(id, _)| asked.iter().all(|call| call.id != *id));
@@ -359,7 +397,8 @@ impl Driver {
         locked.append(&*self.inner.store, self.inner.clock.now(), events, |_| self.may_advance()).map(|_| ())
     }
 
-    /// Records that an inside call runs on elsewhere. It expires as an outside call would, counted from the first time.
+    /// Records that an inside call continues elsewhere. It expires as an outside call would, counted from the first
+    /// time.
     pub(crate) async fn leave_pending(
         &self,
         call: CallId,
@@ -387,15 +426,25 @@ impl Driver {
         let mut changes = self.live.subscribe();
         let mut since = None;
         loop {
+            let in_tree = self.time_in_tree().await.unwrap_or_default();
             let left = match self.lock().await {
                 // A query that is gone has no time left either.
                 Ok(None) => return Ok(()),
                 Ok(Some(mut locked)) => {
                     let (running_time, now) = (locked.running_time(), self.inner.clock.now());
                     let Some(QueryState { head, .. }) = locked.state() else { return Ok(()) };
-                    let limit = head.limits.query_timeout;
+                    let own = head.limits.query_timeout;
                     let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
-                    let left = limit.saturating_sub(spent + began.elapsed());
+                    let spent = spent + began.elapsed();
+                    let left = own.saturating_sub(spent);
+                    // The others of the tree may spend what is left meanwhile.
+                    let (limit, left) = match in_tree {
+                        Some((others, limit)) if limit.saturating_sub(others + spent) < left => {
+                            (limit, limit.saturating_sub(others + spent))
+                        }
+                        _ => (own, left),
+                    };
+                    let left = if in_tree.is_some() { left.min(LOOKS_AT_TREE) } else { left };
                     if left.is_zero() {
                         let message = format!("the query ran longer than {limit:?}");
                         let events = machine::fail(head, failure_code::QUERY_TIMEOUT, message);
@@ -412,6 +461,16 @@ impl Driver {
                 _ = changes.changed() => {}
             }
         }
+    }
+}
+
+impl Driver {
+    /// The running time of the other queries of the tree, and the root's limit; `None` if the query is alone.
+    async fn time_in_tree(&self) -> Result<Option<(Duration, Duration)>, StoreError> {
+        let head = self.lock().await?.as_ref().and_then(LockedQuery::state).map(|state| Arc::clone(&state.head));
+        let Some(head) = head.filter(|head| head.is_in_tree()) else { return Ok(None) };
+        let budget = self.inner.tree_budget(&head).await?;
+        Ok(budget.map(|(tree, limits)| (Duration::from_millis(tree.others.running_ms), limits.query_timeout)))
     }
 }
 

@@ -15,7 +15,7 @@ use bosun_core::{
     cache::WeightedCache,
     ceiling::RESULT_CACHE_BYTES,
     json,
-    machine::{AskedByModel, CallWay},
+    machine::{AskedByModel, CallDisposition},
     tool::CacheScope,
 };
 use serde_json::Value;
@@ -160,18 +160,18 @@ impl Inner {
     pub(crate) fn answer_from_cache(&self, query: &CallingQuery, toolset: &Toolset, calls: &mut [AskedByModel]) {
         for call in calls {
             let outside = match call.way {
-                CallWay::Inside { .. } => false,
-                CallWay::Outside { .. } | CallWay::Worker { .. } => true,
+                CallDisposition::Inside { .. } => false,
+                CallDisposition::Outside { .. } | CallDisposition::Worker { .. } => true,
                 // A person decides about each call, and only the user knows the values of parameters.
-                CallWay::Approval { .. } | CallWay::Parameters { .. } => continue,
-                CallWay::Refused { .. } | CallWay::Cached { .. } => continue,
+                CallDisposition::Approval { .. } | CallDisposition::Parameters { .. } => continue,
+                CallDisposition::Refused { .. } | CallDisposition::Cached { .. } => continue,
             };
             let Some(tool) = toolset.get(&call.tool).map(|member| &member.tool) else { continue };
             let Some(key) = query.key(tool, &call.arguments) else { continue };
             let found = self.result_cache.get(&key, self.clock.monotonic());
             self.metrics.cache_looked_up(&tool.binding, found.is_some());
             if let Some(outcome) = found {
-                call.way = CallWay::Cached { outcome, outside };
+                call.way = CallDisposition::Cached { outcome, outside };
             }
         }
     }
@@ -183,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::scribe::spec;
+    use crate::testing::query_writer::spec;
 
     fn query(number: u8) -> CallingQuery {
         CallingQuery {

@@ -9,7 +9,7 @@ use bosun_core::{
     Outcome, Transcript,
     json::{self, JsonLimits},
     machine::failure_code,
-    showing::Showing,
+    result_rendering::ResultRenderer,
     tool::toolset::Toolset,
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn arguments(input: &str) -> String {
 }
 
 /// The turn that is due.
-pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showing) -> ToolTargetAnswer {
+pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, renderer: &ResultRenderer) -> ToolTargetAnswer {
     let Some(call) = transcript.calls().last() else {
         let alias = toolset.tools().first().map(|member| member.alias.to_string()).unwrap_or_default();
         let call = ModelCall { provider_id: "direct".into(), alias, arguments: arguments(&transcript.spec.input) };
@@ -38,7 +38,7 @@ pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, showing: &Showi
     };
     match call.result.as_ref().map(|recorded| &*recorded.outcome) {
         Some(outcome @ Outcome::Success { .. }) => {
-            let text = Some(showing.show(call.asked.call, outcome));
+            let text = Some(renderer.render(call.asked.call, outcome));
             ToolTargetAnswer::Reply(ModelReply { text, ..ModelReply::default() })
         }
         Some(Outcome::Failure { code, message, .. }) => {

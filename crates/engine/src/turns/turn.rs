@@ -14,28 +14,33 @@ use bosun_core::{
     ceiling::{ARGUMENT_BYTES, REPLY_TEXT_BYTES},
     conversation::History,
     json,
-    machine::{self, AskedByModel, CallWay, ModelTurnReply, OutputCheck, outcome_code},
+    machine::{self, AskedByModel, CallDisposition, ModelTurnReply, OutputCheck, failure_code, outcome_code},
     query::{Spec, TargetKind},
+    result_rendering::ResultRenderer,
     schema::Schema,
+    team::TeamPlan,
     tool::{
         Confirm,
         missing::{MissingParameter, ParameterRequest, REQUEST_MISSING_PARAMETERS, missing_parameters},
-        toolset::{Toolset, ToolsetMember},
+        toolset::{Mode, Toolset, ToolsetMember},
     },
-    transcript::{Message, Told, Turn},
+    transcript::{Message, SentMessages, Turn},
+    tree::MAX_DEPTH,
 };
 use tracing::Instrument as _;
 
 use crate::{
     StoreError,
-    engine::large_results,
+    engine::{Inner, large_results, tree},
     fault,
     model::{AnswerFormat, Deltas, Model, ModelCall, ModelError, ModelReply, ModelRequest},
     queries::live::LiveQuery,
     turns::documents,
-    turns::driver::{Begun, Driver},
+    turns::driver::{Driver, StartedTurn},
+    turns::filtered,
     turns::result_cache::CallingQuery,
     turns::spans,
+    turns::team::{self, TeamTurn},
     turns::terminate,
     turns::tool_target,
 };
@@ -47,8 +52,13 @@ enum PreparedTurn {
     Ask(Box<Question>),
     /// No model is asked: the query is one of a tool.
     Direct(tool_target::ToolTargetAnswer, Arc<Toolset>),
-    /// No model is asked: the result of its call of `terminate` is the answer.
+    /// No model is asked: the result of its call of `terminate` is the answer, or the target is a team.
     Terminate(Box<WholeReply>),
+    /// The target is a team, and a member has failed.
+    TeamFailed {
+        code: String,
+        message: String,
+    },
 }
 
 /// An answer, and what it is checked against.
@@ -58,7 +68,7 @@ struct WholeReply {
     /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
-    said: Option<Vec<Message>>,
+    remembered: Option<Vec<Message>>,
 }
 
 struct Question {
@@ -69,30 +79,44 @@ struct Question {
     /// The schema that the answer must match.
     schema: Option<Arc<Schema>>,
     /// What is added to the conversation if this is the last turn, without the answer itself.
-    said: Option<Vec<Message>>,
+    remembered: Option<Vec<Message>>,
+    /// Set if the model is the selector of a team.
+    selects: Option<Selects>,
+}
+
+/// What the selector of a team chooses from.
+struct Selects {
+    choices: Vec<String>,
+    transcript: Arc<Transcript>,
+    /// The members as tools.
+    toolset: Arc<Toolset>,
 }
 
 /// Runs a turn that has begun and appends its outcome.
-pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreError> {
-    let Begun { head, transcript, ended } = begun;
+pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), StoreError> {
+    let StartedTurn { head, transcript, ended } = begun;
     fault::point("turn.started");
-    let told = mem::take(&mut driver.told);
-    let prepared = prepare(driver, told, &head, &transcript).await?;
+    let sent = mem::take(&mut driver.sent);
+    let prepared = prepare(driver, sent, &head, &transcript).await?;
     let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
+    let tree = head.is_in_tree().then(|| Arc::clone(&head));
     // So that the next appender does not have to copy them.
     drop((head, transcript));
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, WholeReply { reply, toolset, schema: None, said: None }, query).await;
+            return end(driver, WholeReply { reply, toolset, schema: None, remembered: None }, query, tree).await;
         }
         Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
-        Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query).await,
+        Ok(PreparedTurn::TeamFailed { code, message }) => {
+            return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
+        }
+        Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query, tree).await,
         Err(error) => return fail(driver, &error).await,
     };
-    let Question { model, request, turns, schema, said } = question;
+    let Question { model, request, turns, schema, remembered, selects } = question;
     let spec = Arc::clone(&query.spec);
     let name = &spec.model;
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
@@ -108,11 +132,21 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
     fault::point("turn.replied");
     metrics.model_asked(name, reply.as_ref().ok(), began.elapsed());
     let ModelRequest { messages, toolset, .. } = request;
-    driver.told = Told { messages, turns };
+    driver.sent = SentMessages { messages, turns };
     match reply {
         Ok(reply) => {
             driver.failed_turns = 0;
-            end(driver, WholeReply { reply, toolset, schema, said }, query).await
+            let Some(Selects { choices, transcript, toolset: members }) = selects else {
+                return end(driver, WholeReply { reply, toolset, schema, remembered }, query, tree).await;
+            };
+            driver.sent = SentMessages::default();
+            match team::chosen(reply, &choices, &transcript, &members) {
+                Ok(reply) => end(driver, WholeReply { reply, toolset: members, schema, remembered }, query, tree).await,
+                Err(message) => {
+                    let code = failure_code::NO_SUCH_MEMBER;
+                    driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ())
+                }
+            }
         }
         Err(ModelError::Incomplete(reason)) if driver.failed_turns + 1 < MAX_BROKEN_TURNS => {
             driver.failed_turns += 1;
@@ -125,16 +159,21 @@ pub(crate) async fn take(driver: &mut Driver, begun: Begun) -> Result<(), StoreE
 }
 
 /// Appends the outcome of an answer.
-async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Result<(), StoreError> {
-    let WholeReply { reply, toolset, schema, said } = whole;
+async fn end(
+    driver: &mut Driver,
+    whole: WholeReply,
+    query: CallingQuery,
+    tree: Option<Arc<Head>>,
+) -> Result<(), StoreError> {
+    let WholeReply { reply, toolset, schema, remembered } = whole;
     // Checked for every model, whether or not its client limits the size itself.
     if let Err(error) = reply.check_size() {
         return fail(driver, &error).await;
     }
-    let said = said.map(|mut said| {
+    let remembered = remembered.map(|mut remembered| {
         let (text, provider) = (reply.text.clone(), reply.provider.clone());
-        said.push(Message::Assistant { text, calls: Vec::new(), provider });
-        said.into()
+        remembered.push(Message::Assistant { text, calls: Vec::new(), provider });
+        remembered.into()
     });
     // Before the query is locked: callers that want the lock, and perhaps a worker, would wait for the check.
     let mut reply = if is_heavy(&reply, &toolset, schema.as_deref()) {
@@ -145,21 +184,32 @@ async fn end(driver: &mut Driver, whole: WholeReply, query: CallingQuery) -> Res
     };
     driver.inner.answer_from_cache(&query, &toolset, &mut reply.calls);
     let ceilings = driver.inner.settings.ceilings;
+    // One turn of a tree ends at a time: otherwise two could spend what is left of its budget.
+    let inner = Arc::clone(&driver.inner);
+    let _one_at_a_time = match &tree {
+        Some(head) => Some(inner.tree_turns.lock(head.lineage.as_ref().map_or(head.uid, |one| one.root)).await),
+        None => None,
+    };
+    if let Some(head) = tree {
+        reply.tree = inner.tree_budget(&head).await?.map(|(tree, _)| tree);
+    }
     driver
-        .end_turn(said, |head, now| {
+        .end_turn(remembered, |head, now| {
             let mut reply = reply;
             for call in &mut reply.calls {
                 let clamp = |timeout: &mut Duration, limit: Duration, ceiling: Duration| {
                     *timeout = if *timeout == NO_TIMEOUT { limit } else { (*timeout).min(limit.max(ceiling)) };
                 };
                 match &mut call.way {
-                    CallWay::Outside { timeout } | CallWay::Worker { timeout, .. } => {
+                    CallDisposition::Outside { timeout } | CallDisposition::Worker { timeout, .. } => {
                         clamp(timeout, head.limits.external_timeout, ceilings.external_timeout);
                     }
-                    CallWay::Approval { timeout, .. } | CallWay::Parameters { timeout } => {
+                    CallDisposition::Approval { timeout, .. } | CallDisposition::Parameters { timeout } => {
                         clamp(timeout, head.limits.approval_timeout, ceilings.approval_timeout);
                     }
-                    CallWay::Inside { .. } | CallWay::Refused { .. } | CallWay::Cached { .. } => {}
+                    CallDisposition::Inside { .. }
+                    | CallDisposition::Refused { .. }
+                    | CallDisposition::Cached { .. } => {}
                 }
             }
             machine::end_turn(head, now, reply)
@@ -192,7 +242,7 @@ fn checked(reply: ModelReply, toolset: &Toolset, spec: &Spec, schema: Option<&Sc
     let output = schema.map(|schema| check_output(schema, reply.text.as_deref())).unwrap_or_default();
     let ModelReply { text, calls, usage, provider, answered_by } = reply;
     let calls = calls.into_iter().map(|call| check(toolset, spec, call)).collect();
-    ModelTurnReply { text, calls, usage, output, provider, answered_by }
+    ModelTurnReply { text, calls, usage, output, provider, answered_by, tree: None }
 }
 
 /// The message of a failure is part of an event, too, and may quote untrusted text.
@@ -244,12 +294,12 @@ async fn ask(driver: &Driver, model: &dyn Model, name: &str, request: &ModelRequ
     reply
 }
 
-/// Builds the next request from what the model has been `told` and what is new.
+/// Builds the next request from what the model has been `sent` and what is new.
 async fn prepare(
     driver: &Driver,
-    told: Told,
+    sent: SentMessages,
     head: &Head,
-    transcript: &Transcript,
+    transcript: &Arc<Transcript>,
 ) -> Result<Result<PreparedTurn, ModelError>, StoreError> {
     let inner = &driver.inner;
     let toolset = match toolset(driver, transcript).await? {
@@ -258,11 +308,15 @@ async fn prepare(
     };
     let spec = &transcript.spec;
     // A conversation and the answer of a tool are rendered from all turns.
-    let all = spec.conversation.is_some() || spec.target_kind == TargetKind::Tool;
-    let turns = if all { &transcript.turns } else { transcript.untold(&told) };
-    let showing = large_results::showing(&*inner.blobs, &head.name, &toolset, turns).await?;
+    let all = spec.conversation.is_some() || matches!(spec.target_kind, TargetKind::Tool | TargetKind::Team);
+    let turns = if all { &transcript.turns } else { transcript.unsent_turns(&sent) };
+    let mut renderer = large_results::renderer(&*inner.blobs, &head.name, &toolset, turns).await?;
+    filtered::add(inner, &head.name, &toolset, turns, &mut renderer).await?;
     if spec.target_kind == TargetKind::Tool {
-        return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &showing), toolset)));
+        return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &renderer), toolset)));
+    }
+    if let Some(plan) = &spec.team {
+        return Ok(prepare_team(inner, plan, head, transcript, toolset, &renderer));
     }
     let schema = match &spec.output_schema {
         None => None,
@@ -271,10 +325,10 @@ async fn prepare(
             Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
-    let said = || spec.conversation.is_some().then(|| transcript.remembered(&showing));
-    if let Some(response) = terminate::response(transcript, &toolset, &showing) {
+    let remembered = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
+    if let Some(response) = terminate::response(transcript, &toolset, &renderer) {
         let reply = ModelReply { text: Some(response), ..ModelReply::default() };
-        let last = WholeReply { reply, schema, said: said(), toolset };
+        let last = WholeReply { reply, schema, remembered: remembered(), toolset };
         return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
     }
     let history = match history(driver, transcript).await? {
@@ -284,8 +338,8 @@ async fn prepare(
     let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
         return Ok(Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model))));
     };
-    let said = said();
-    let Told { messages, turns } = transcript.tell(told, &history.messages, &showing);
+    let remembered = remembered();
+    let SentMessages { messages, turns } = transcript.extend_sent(sent, &history.messages, &renderer);
     Ok(Ok(PreparedTurn::Ask(Box::new(Question {
         model,
         turns,
@@ -303,8 +357,54 @@ async fn prepare(
                 .map(|schema| AnswerFormat { name: format_name(head), schema: Arc::clone(schema) }),
         },
         schema,
-        said,
+        remembered,
+        selects: None,
     }))))
+}
+
+/// The turn of a team: that of its next member, or that of the model that chooses it.
+fn prepare_team(
+    inner: &Inner,
+    plan: &TeamPlan,
+    head: &Head,
+    transcript: &Arc<Transcript>,
+    toolset: Arc<Toolset>,
+    renderer: &ResultRenderer,
+) -> Result<PreparedTurn, ModelError> {
+    let spec = &transcript.spec;
+    let (choices, messages) = match team::turn(plan, transcript, &toolset, renderer) {
+        TeamTurn::Reply(reply) => {
+            return Ok(PreparedTurn::Terminate(Box::new(WholeReply {
+                reply,
+                toolset,
+                schema: None,
+                remembered: None,
+            })));
+        }
+        TeamTurn::Failed { code, message } => return Ok(PreparedTurn::TeamFailed { code, message }),
+        TeamTurn::Ask { choices, messages } => (choices, messages),
+    };
+    let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
+        return Err(ModelError::Misconfigured(format!("model `{}` no longer exists", spec.model)));
+    };
+    Ok(PreparedTurn::Ask(Box::new(Question {
+        model,
+        turns: Vec::new(),
+        request: ModelRequest {
+            query: head.uid,
+            turn: head.turn,
+            messages,
+            // A selector answers with a name.
+            toolset: Arc::new(Toolset::merge(Mode::Ark, Vec::new(), Vec::new())),
+            tools_allowed: false,
+            options: spec.options,
+            trace: spans::trace_of_turn(inner, head, transcript),
+            answer: None,
+        },
+        schema: None,
+        remembered: None,
+        selects: Some(Selects { choices, transcript: Arc::clone(transcript), toolset }),
+    })))
 }
 
 /// ARK's name of the format of an agent's answers.
@@ -357,7 +457,8 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
         written: Some(written),
         dropped: Vec::new(),
         deprecated: None,
-        way: CallWay::Refused { code: code.into(), message, details },
+        on_expired: None,
+        way: CallDisposition::Refused { code: code.into(), message, details },
     };
     let refused = |tool, alias, written, code: &str, message| refused_with(tool, alias, written, code, message, None);
     let Some(member) = toolset.by_alias(&alias) else {
@@ -376,7 +477,11 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
     };
     match schema.check_arguments(&written) {
         Ok(arguments) => {
-            let mut way = way_of(tool);
+            if tree::asked(&tool.binding).is_some() && spec.lineage.as_ref().is_some_and(|one| one.depth >= MAX_DEPTH) {
+                let message = format!("agents have called agents {MAX_DEPTH} levels deep; answer with what you have");
+                return refused(name, alias, written, outcome_code::DEPTH_LIMIT, message);
+            }
+            let mut way = disposition_of(tool);
             let dropped = arguments.dropped.clone();
             let mut arguments = arguments.into_value();
             // Planners leave empty texts and placeholders where an integration needs a value.
@@ -390,7 +495,9 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
             }
             if matches!(&tool.binding, Binding::Builtin { name } if name == REQUEST_MISSING_PARAMETERS) {
                 match ParameterRequest::read(toolset, &arguments) {
-                    Ok(request) => (arguments, way) = (request.describe(), CallWay::Parameters { timeout: NO_TIMEOUT }),
+                    Ok(request) => {
+                        (arguments, way) = (request.describe(), CallDisposition::Parameters { timeout: NO_TIMEOUT });
+                    }
                     Err(message) => return refused(name, alias, written, outcome_code::INVALID_ARGUMENTS, message),
                 }
             }
@@ -411,6 +518,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
                 written,
                 dropped,
                 deprecated: tool.deprecation_warning(),
+                on_expired: tool.on_expired,
                 way,
             }
         }
@@ -433,17 +541,18 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
 }
 
 /// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
-fn way_of(tool: &Tool) -> CallWay {
-    let repeatable = tool.is_safe_to_repeat();
+fn disposition_of(tool: &Tool) -> CallDisposition {
+    // The query of a call is created once, however often it is tried.
+    let repeatable = tool.is_safe_to_repeat() || tree::asked(&tool.binding).is_some();
     let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);
     if tool.is_external() && tool.claimable {
-        CallWay::Worker { timeout, repeatable }
+        CallDisposition::Worker { timeout, repeatable }
     } else if tool.is_external() {
-        CallWay::Outside { timeout }
+        CallDisposition::Outside { timeout }
     } else if tool.confirm == Some(Confirm::Always) {
-        CallWay::Approval { repeatable, timeout: tool.approval_timeout.unwrap_or(NO_TIMEOUT) }
+        CallDisposition::Approval { repeatable, timeout: tool.approval_timeout.unwrap_or(NO_TIMEOUT) }
     } else {
-        CallWay::Inside { repeatable }
+        CallDisposition::Inside { repeatable }
     }
 }
 

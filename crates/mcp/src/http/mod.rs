@@ -55,7 +55,7 @@ pub(crate) enum HttpError {
     Secret(#[from] SecretError),
     #[error("header `{0}` has a value that no header can have")]
     BadHeader(String),
-    #[error("{}", say(.0))]
+    #[error("{}", describe(.0))]
     Outbound(#[from] OutboundError),
     #[error("the answer broke off")]
     Body,
@@ -65,7 +65,7 @@ pub(crate) enum HttpError {
     Token(String),
 }
 
-fn say(error: &OutboundError) -> String {
+fn describe(error: &OutboundError) -> String {
     match error {
         OutboundError::Connect(source) | OutboundError::Broken(source) => format!("{error}: {}", cause(source)),
         OutboundError::Tls(_) | OutboundError::NotPublic(_) => error.to_string(),

@@ -55,7 +55,7 @@ impl TokenCache {
         let granted = tokio::time::timeout(TIMEOUT, request(server)).await;
         let Granted { access_token, expires_in } = granted.map_err(|_| HttpError::Token("no answer".to_owned()))??;
         let lifetime = expires_in.map_or(UNSTATED, |seconds| Duration::from_secs(seconds).saturating_sub(MARGIN));
-        // A lifetime that no clock can hold is as good as none stated.
+        // A lifetime that no clock can represent is treated as none.
         let renew_at = Instant::now().checked_add(lifetime).unwrap_or_else(|| Instant::now() + UNSTATED);
         let token = current.insert(Token { value: Secret::new(access_token), renew_at });
         Ok(token.value.clone())

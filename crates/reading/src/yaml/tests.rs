@@ -86,7 +86,7 @@ fn a_small_file_does_not_become_a_large_tree() {
 }
 
 #[test]
-fn every_fault_is_reported_and_reading_goes_on() {
+fn every_fault_is_reported_and_reading_continues() {
     let node = document("name: 5\nspec:\n  size: big\n  colour: red\nextra: 1\n");
     let report = Report::of_file(Path::new("test.yaml"), Syntax::Yaml);
     let fields = report.fields(&node, "Thing").unwrap();

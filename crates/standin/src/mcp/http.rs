@@ -22,7 +22,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{Play, Step};
+use super::{McpProcess, Step};
 
 /// The ways to behave over HTTP.
 pub const BEHAVIOURS: &[(&str, &str)] = &[
@@ -270,7 +270,7 @@ impl Shared {
     }
 
     fn send(&self, message: &Value) -> Response {
-        let mut play = Play::new("good", false);
+        let mut play = McpProcess::new("good", false);
         let steps = play.react(message);
         let Some(Step::Send(answer)) = steps.first() else { return StatusCode::ACCEPTED.into_response() };
         if self.is("sse") {

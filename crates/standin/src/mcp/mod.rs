@@ -27,7 +27,7 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("error-at-list", "refuses to list its tools"),
     ("list-is-a-text", "announces a text in the place of its tools"),
     ("list-is-null", "answers with nothing when it is asked for its tools"),
-    ("endless-pages", "has a next page for ever"),
+    ("endless-pages", "has a next page forever"),
     ("same-page", "has a page that leads to itself"),
     ("too-many-tools", "announces two thousand tools"),
     ("odd-tools", "announces good tools among tools without name, schema or sense"),
@@ -85,7 +85,7 @@ pub(crate) enum Step {
 
 /// One process of a server.
 #[derive(Debug)]
-pub(crate) struct Play {
+pub(crate) struct McpProcess {
     behaviour: String,
     /// Whether an earlier process of the same server has ended.
     is_second: bool,
@@ -110,11 +110,11 @@ fn notification(method: &str, params: Value) -> Step {
     Step::Send(json!({"jsonrpc": "2.0", "method": method, "params": params}))
 }
 
-fn said(id: &Value, text: &str) -> Step {
+fn text_result(id: &Value, text: &str) -> Step {
     answer(id, json!({"content": [{"type": "text", "text": text}]}))
 }
 
-impl Play {
+impl McpProcess {
     pub(crate) fn new(behaviour: &str, is_second: bool) -> Self {
         Self { behaviour: behaviour.to_owned(), is_second, lists: 0, asked: None }
     }
@@ -136,8 +136,8 @@ impl Play {
             // An answer to what the server has asked.
             None => self.asked.take().map_or_else(Vec::new, |call| {
                 let refused = message.pointer("/error/message").and_then(Value::as_str).map(str::to_owned);
-                let told = refused.unwrap_or_else(|| message["result"].to_string());
-                vec![said(&call, &format!("I was told: {told}"))]
+                let answer = refused.unwrap_or_else(|| message["result"].to_string());
+                vec![text_result(&call, &format!("I was told: {answer}"))]
             }),
             Some("server/discover") => self.discover(id),
             Some("initialize") => self.initialize(id, message),
@@ -250,7 +250,7 @@ impl Play {
                     json!({"content": [{"type": "text", "text": structured.to_string()}], "structuredContent": structured}),
                 )
             }
-            "echo" => said(id, &text),
+            "echo" => text_result(id, &text),
             other => error(id, -32_602, &format!("Unknown tool: {other}")),
         };
         let question = |method: &str, params: Value| {
@@ -264,16 +264,16 @@ impl Play {
             "failing-tool" => {
                 vec![answer(id, json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}))]
             }
-            "wrong-id-at-call" => vec![said(&json!(777_777), "for another")],
-            "answers-twice" => vec![good(), said(id, "once more")],
+            "wrong-id-at-call" => vec![text_result(&json!(777_777), "for another")],
+            "answers-twice" => vec![good(), text_result(id, "once more")],
             "garbage-at-call" => vec![Step::Write(b"Traceback (most recent call last):\n".to_vec()), good()],
             "null-result" => vec![answer(id, Value::Null)],
             "list-result" => vec![answer(id, json!([1, 2]))],
             "empty-result" => vec![answer(id, json!({}))],
             "odd-content" => vec![answer(id, json!({"content": [{"type": "hologram", "voxels": 7}]}))],
             "wrong-structure" => vec![answer(id, json!({"content": [], "structuredContent": {"sum": "seven"}}))],
-            "large-result" => vec![said(id, &"x".repeat(2 * MIB))],
-            "huge-result" => vec![said(id, &"x".repeat(20 * MIB))],
+            "large-result" => vec![text_result(id, &"x".repeat(2 * MIB))],
+            "huge-result" => vec![text_result(id, &"x".repeat(20 * MIB))],
             "slow-drip" => {
                 let whole = json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}).to_string();
                 let byte = |byte: u8| [Step::Write(vec![byte]), Step::Wait(Duration::from_millis(200))];
@@ -319,7 +319,7 @@ impl Play {
                        "inputRequests": {"a": {"method": "roots/list", "params": {}}}}),
             )],
             "wants-form" => match (message.pointer("/params/inputResponses"), &message["params"]["requestState"]) {
-                (Some(answers), state) => vec![said(id, &format!("{answers} {state}"))],
+                (Some(answers), state) => vec![text_result(id, &format!("{answers} {state}"))],
                 (None, _) => vec![answer(
                     id,
                     json!({"resultType": "input_required", "requestState": "s",

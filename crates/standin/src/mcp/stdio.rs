@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Play, Step};
+use super::{McpProcess, Step};
 
 /// Plays a behaviour until the input ends. `marker` is a file that the first process of a server leaves for the next; its
 /// content is the last request or notification that was received.
@@ -20,7 +20,7 @@ pub fn serve(behaviour: &str, marker: Option<&Path>) -> io::Result<i32> {
     if let Some(marker) = marker {
         std::fs::write(marker, b"")?;
     }
-    let mut play = Play::new(behaviour, is_second);
+    let mut play = McpProcess::new(behaviour, is_second);
     if let Some(code) = perform(play.begin())? {
         return Ok(code);
     }

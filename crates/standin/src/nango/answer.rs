@@ -1,4 +1,4 @@
-//! Answers in Nango's words.
+//! Answers in Nango's format.
 
 use axum::{
     body::Body,

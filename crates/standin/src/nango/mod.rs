@@ -1,8 +1,8 @@
 //! A stand-in for Nango: its HTTP API over a state that is a file, with no account.
 //!
-//! It behaves as Nango 0.71 was seen to: records come oldest first, a model that does not exist is an empty list, an
-//! action that is still running is a 404, a failure of an action is a 500, and input is neither validated nor unwrapped.
-//! It has no OAuth, no webhooks, no proxy and no MCP endpoint.
+//! It behaves as Nango 0.71 was observed to: records come oldest first, a model that does not exist is an empty list,
+//! an action that is still running is a 404, a failure of an action is a 500, and input is neither validated nor
+//! unwrapped. It has no OAuth, no webhooks, no proxy and no MCP endpoint.
 
 mod answer;
 mod records;
@@ -32,7 +32,7 @@ use self::{
 };
 
 pub use self::state::{
-    NangoAction, NangoChange, NangoConnection, NangoFailure, NangoIntegration, NangoKnobs, NangoRecord, NangoRecords,
+    NangoAction, NangoChange, NangoConnection, NangoFailure, NangoFaults, NangoIntegration, NangoRecord, NangoRecords,
     NangoRun, NangoState, NangoSync,
 };
 
@@ -108,14 +108,14 @@ fn lock(environment: &Mutex<Environment>) -> MutexGuard<'_, Environment> {
 }
 
 /// One request without its body.
-struct Asked {
+struct NangoRequestHead {
     method: Method,
     path: String,
     query: Vec<(String, String)>,
     headers: HeaderMap,
 }
 
-impl Asked {
+impl NangoRequestHead {
     fn get(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -127,7 +127,7 @@ type Timed = (Duration, Response);
 async fn handle(State(environment): State<Arc<Mutex<Environment>>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let text = head.uri.query().unwrap_or_default();
-    let asked = Asked {
+    let head = NangoRequestHead {
         method: head.method,
         path: head.uri.path().trim_end_matches('/').to_owned(),
         query: pairs(text),
@@ -139,9 +139,9 @@ async fn handle(State(environment): State<Arc<Mutex<Environment>>>, request: Req
     let (latency, (delay, mut response), limit) = {
         let mut environment = lock(&environment);
         let shown = if text.is_empty() { String::new() } else { format!("?{text}") };
-        environment.requests.push(format!("{} {}{shown}", asked.method, asked.path));
-        let latency = Duration::from_millis(environment.state.knobs.latency_ms);
-        (latency, respond(&mut environment, &asked, &body), environment.state.knobs.rate_limit.unwrap_or(1_000))
+        environment.requests.push(format!("{} {}{shown}", head.method, head.path));
+        let latency = Duration::from_millis(environment.state.faults.latency_ms);
+        (latency, respond(&mut environment, &head, &body), environment.state.faults.rate_limit.unwrap_or(1_000))
     };
     tokio::time::sleep(latency + delay).await;
     let headers = response.headers_mut();
@@ -176,59 +176,59 @@ fn now() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn respond(environment: &mut Environment, asked: &Asked, body: &Bytes) -> Timed {
+fn respond(environment: &mut Environment, head: &NangoRequestHead, body: &Bytes) -> Timed {
     let at_once = |response| (Duration::ZERO, response);
-    if asked.path == "/health" {
+    if head.path == "/health" {
         return at_once(ok(&json!({"result": "ok"})));
     }
-    if let Some(refused) = refuse(environment, asked) {
+    if let Some(refused) = refuse(environment, head) {
         return at_once(refused);
     }
-    let body: Value = match asked.method {
+    let body: Value = match head.method {
         Method::POST => match serde_json::from_slice(body) {
             Ok(body) => body,
             Err(_) => return at_once(error(StatusCode::BAD_REQUEST, "invalid_body", Some("Invalid JSON"))),
         },
         _ => Value::Null,
     };
-    let segments: Vec<&str> = asked.path.trim_start_matches('/').split('/').collect();
-    at_once(match (asked.method.as_str(), segments.as_slice()) {
-        ("GET", ["records"]) => records::list(environment, &asked.headers, &asked.query, now()),
-        ("POST", ["action", "trigger"]) => return trigger(environment, asked, &body),
+    let segments: Vec<&str> = head.path.trim_start_matches('/').split('/').collect();
+    at_once(match (head.method.as_str(), segments.as_slice()) {
+        ("GET", ["records"]) => records::list(environment, &head.headers, &head.query, now()),
+        ("POST", ["action", "trigger"]) => return trigger(environment, head, &body),
         ("GET", ["action", id]) => result(environment, id),
-        ("GET", ["connections" | "connection"]) => connections(environment, asked),
-        ("GET", ["connections" | "connection", id]) => connection(environment, asked, id),
+        ("GET", ["connections" | "connection"]) => connections(environment, head),
+        ("GET", ["connections" | "connection", id]) => connection(environment, head, id),
         ("GET", ["integrations"]) => integrations(environment),
         ("GET", ["integrations", key, "functions"]) => functions(environment, key),
         ("GET", ["scripts", "config"]) => scripts(environment),
-        ("GET", ["sync", "status"]) => records::sync_status(environment, &asked.query),
+        ("GET", ["sync", "status"]) => records::sync_status(environment, &head.query),
         ("POST", ["sync", "trigger"]) => ok(&json!({"success": true})),
         ("POST", ["connect", "sessions"] | ["connect", "sessions", "reconnect"]) => connect_session(),
         _ => error(StatusCode::NOT_FOUND, "not_found", Some("Endpoint not found")),
     })
 }
 
-/// What comes before every route: the key, the type of the body, the rate limit and the knobs.
-fn refuse(environment: &mut Environment, asked: &Asked) -> Option<Response> {
-    let knobs = &mut environment.state.knobs;
-    if knobs.fail_next > 0 {
-        knobs.fail_next -= 1;
-        let status = knobs.fail_status.and_then(|status| StatusCode::from_u16(status).ok());
+/// What comes before every route: the key, the type of the body, the rate limit and the faults.
+fn refuse(environment: &mut Environment, head: &NangoRequestHead) -> Option<Response> {
+    let faults = &mut environment.state.faults;
+    if faults.fail_next > 0 {
+        faults.fail_next -= 1;
+        let status = faults.fail_status.and_then(|status| StatusCode::from_u16(status).ok());
         let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
         return Some(if status == StatusCode::TOO_MANY_REQUESTS {
-            limited(asked)
+            limited(head)
         } else {
             error(status, "server_error", None)
         });
     }
-    if let Some(left) = &mut knobs.rate_limit {
+    if let Some(left) = &mut faults.rate_limit {
         if *left == 0 {
-            return Some(limited(asked));
+            return Some(limited(head));
         }
         *left -= 1;
     }
     let unauthorized = |code: &str, message: &str| Some(error(StatusCode::UNAUTHORIZED, code, Some(message)));
-    let header = asked.headers.get("authorization").and_then(|value| value.to_str().ok());
+    let header = head.headers.get("authorization").and_then(|value| value.to_str().ok());
     let Some(key) = header.and_then(|value| value.strip_prefix("Bearer ")) else {
         return unauthorized(
             "missing_auth_header",
@@ -247,14 +247,13 @@ fn refuse(environment: &mut Environment, asked: &Asked) -> Option<Response> {
             "Authentication failed. The provided secret key does not match any account.",
         );
     }
-    let is_json =
-        asked.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
-    (asked.method == Method::POST && !is_json)
+    let is_json = head.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
+    (head.method == Method::POST && !is_json)
         .then(|| error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_content_type", None))
 }
 
-fn limited(asked: &Asked) -> Response {
-    let body = json!({"error": {"code": "too_many_request", "method": asked.method.as_str(), "path": asked.path}});
+fn limited(head: &NangoRequestHead) -> Response {
+    let body = json!({"error": {"code": "too_many_request", "method": head.method.as_str(), "path": head.path}});
     let mut response = with_status(StatusCode::TOO_MANY_REQUESTS, &body);
     response.headers_mut().insert("retry-after", HeaderValue::from(0));
     response
@@ -265,12 +264,12 @@ fn is_uuid(text: &str) -> bool {
     groups == [8, 4, 4, 4, 12] && text.chars().all(|letter| letter == '-' || letter.is_ascii_hexdigit())
 }
 
-fn trigger(environment: &mut Environment, asked: &Asked, body: &Value) -> Timed {
+fn trigger(environment: &mut Environment, head: &NangoRequestHead, body: &Value) -> Timed {
     let refused = |response| (Duration::ZERO, response);
-    if !asked.query.is_empty() {
+    if !head.query.is_empty() {
         return refused(invalid("invalid_query_params", "Unrecognized key", "query"));
     }
-    let (provider, connection) = match connection_headers(&asked.headers) {
+    let (provider, connection) = match connection_headers(&head.headers) {
         Ok(named) => named,
         Err(response) => return refused(response),
     };
@@ -290,7 +289,7 @@ fn trigger(environment: &mut Environment, asked: &Asked, body: &Value) -> Timed 
     if action.is_disabled {
         return refused(error(StatusCode::NOT_FOUND, "disabled_resource", Some("The action is disabled")));
     }
-    // Input is passed on as it is; only values that JavaScript takes for false become null.
+    // Input is passed on as it is; only the falsy values of JavaScript become null.
     let input = match body.get("input").cloned().unwrap_or_default() {
         Value::Bool(false) => Value::Null,
         Value::String(text) if text.is_empty() => Value::Null,
@@ -299,7 +298,7 @@ fn trigger(environment: &mut Environment, asked: &Asked, body: &Value) -> Timed 
     };
     let (delay, result) =
         environment.run(NangoRun { provider, connection, action: action.name.clone(), input }, &action);
-    let is_async = asked.headers.get("x-async").is_some_and(|value| value == "true");
+    let is_async = head.headers.get("x-async").is_some_and(|value| value == "true");
     if !is_async {
         return (delay, finished(&result));
     }
@@ -321,7 +320,7 @@ fn finished(result: &Result<Value, NangoFailure>) -> Response {
     }
 }
 
-/// An action that is still running cannot be told apart from one that never was.
+/// An action that is still running cannot be distinguished from one that never existed.
 fn result(environment: &Environment, id: &str) -> Response {
     if !is_uuid(id) {
         return invalid("invalid_uri_params", "Invalid uuid", "id");
@@ -344,36 +343,36 @@ fn shown_connection((number, connection): (usize, &NangoConnection), environment
     })
 }
 
-fn connections(environment: &Environment, asked: &Asked) -> Response {
+fn connections(environment: &Environment, head: &NangoRequestHead) -> Response {
     const KNOWN: &[&str] =
         &["connectionId", "search", "endUserId", "endUserOrganizationId", "integrationId", "limit", "page"];
     let is_known = |name: &str| KNOWN.contains(&name) || (name.starts_with("tags[") && name.ends_with(']'));
-    if let Some((unknown, _)) = asked.query.iter().find(|(name, _)| !is_known(name)) {
+    if let Some((unknown, _)) = head.query.iter().find(|(name, _)| !is_known(name)) {
         return invalid("invalid_query_params", &format!("Unrecognized key: \"{unknown}\""), unknown);
     }
     let is_wanted = |connection: &NangoConnection| {
-        let has_tags = asked.query.iter().all(|(name, value)| {
+        let has_tags = head.query.iter().all(|(name, value)| {
             let tag = name.strip_prefix("tags[").and_then(|name| name.strip_suffix(']'));
             tag.is_none_or(|tag| connection.tags.get(tag) == Some(value))
         });
-        let of_integration = asked
+        let of_integration = head
             .get("integrationId")
             .is_none_or(|keys| keys.split(',').any(|key| key == connection.provider_config_key));
-        let of_id = asked.get("connectionId").is_none_or(|id| id == connection.connection_id);
-        let of_user = asked
+        let of_id = head.get("connectionId").is_none_or(|id| id == connection.connection_id);
+        let of_user = head
             .get("endUserId")
             .is_none_or(|user| connection.tags.get("end_user_id").is_some_and(|known| known == user));
         has_tags && of_integration && of_id && of_user
     };
     let listed = environment.state.connections.iter().enumerate().filter(|(_, connection)| is_wanted(connection));
-    let limit = asked.get("limit").and_then(|limit| limit.parse().ok()).unwrap_or(10_000);
-    let page: usize = asked.get("page").and_then(|page| page.parse().ok()).unwrap_or(0);
+    let limit = head.get("limit").and_then(|limit| limit.parse().ok()).unwrap_or(10_000);
+    let page: usize = head.get("page").and_then(|page| page.parse().ok()).unwrap_or(0);
     let shown: Vec<_> = listed.skip(page * limit).take(limit).map(|one| shown_connection(one, environment)).collect();
     ok(&json!({"connections": shown}))
 }
 
-fn connection(environment: &Environment, asked: &Asked, id: &str) -> Response {
-    let provider = asked.get("provider_config_key").unwrap_or_default();
+fn connection(environment: &Environment, head: &NangoRequestHead, id: &str) -> Response {
+    let provider = head.get("provider_config_key").unwrap_or_default();
     let mut all = environment.state.connections.iter().enumerate();
     match all.find(|(_, one)| one.connection_id == id && one.provider_config_key == provider) {
         Some(found) => ok(&shown_connection(found, environment)),
@@ -405,9 +404,21 @@ fn functions(environment: &Environment, key: &str) -> Response {
 fn scripts(environment: &Environment) -> Response {
     let shown = environment.state.integrations.iter().map(|integration| {
         let action = |action: &NangoAction| {
-            json!({"name": action.name, "type": "action", "description": action.description, "returns": [], "enabled": !action.is_disabled})
+            let mut shown = json!({
+                "name": action.name, "type": "action", "description": action.description, "returns": [],
+                "enabled": !action.is_disabled, "input": null,
+            });
+            if let Some(schema) = &action.input_schema {
+                let model = format!("ActionInput_{}", action.name.replace('-', ""));
+                shown["json_schema"] = json!({"definitions": {&model: schema}});
+                shown["input"] = model.into();
+            }
+            shown
         };
-        let sync = |sync: &NangoSync| json!({"name": sync.name, "type": "sync", "returns": sync.models, "enabled": true});
+        let sync = |sync: &NangoSync| {
+            let schema = json!({"definitions": sync.schemas});
+            json!({"name": sync.name, "type": "sync", "returns": sync.models, "enabled": true, "json_schema": schema})
+        };
         json!({
             "providerConfigKey": integration.unique_key, "provider": integration.provider,
             "actions": integration.actions.iter().map(action).collect::<Vec<_>>(),

@@ -100,7 +100,7 @@ pub(super) fn list(
     for record in &wanted {
         let shown = record.to_json();
         bytes += shown.to_string().len();
-        let is_over_budget = environment.state.knobs.page_bytes.is_some_and(|budget| bytes > budget);
+        let is_over_budget = environment.state.faults.page_bytes.is_some_and(|budget| bytes > budget);
         if page.len() == limit || (is_over_budget && !page.is_empty()) {
             break;
         }

@@ -22,7 +22,7 @@ pub struct NangoState {
     #[serde(default)]
     pub records: Vec<NangoRecords>,
     #[serde(default)]
-    pub knobs: NangoKnobs,
+    pub faults: NangoFaults,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -36,7 +36,7 @@ pub struct NangoIntegration {
     pub syncs: Vec<NangoSync>,
 }
 
-/// An action script. It gives its input back, unless it has an output or fails.
+/// An action script. It returns its input, unless it has an output or fails.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NangoAction {
@@ -52,6 +52,9 @@ pub struct NangoAction {
     pub delay_ms: u64,
     #[serde(default)]
     pub is_disabled: bool,
+    /// The JSON Schema of its input. Nango only shows it.
+    #[serde(default)]
+    pub input_schema: Option<Value>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -66,6 +69,9 @@ pub struct NangoFailure {
 pub struct NangoSync {
     pub name: String,
     pub models: Vec<String>,
+    /// The JSON Schemas of models. Nango only shows them.
+    #[serde(default)]
+    pub schemas: BTreeMap<String, Value>,
     #[serde(default)]
     pub status: Option<String>,
     /// Absent before the first run has ended.
@@ -128,10 +134,10 @@ impl NangoChange {
     }
 }
 
-/// How it misbehaves.
+/// The faults that it injects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct NangoKnobs {
+pub struct NangoFaults {
     pub latency_ms: u64,
     /// The next requests that fail with `fail_status`.
     pub fail_next: u32,

@@ -16,7 +16,11 @@ export class ArkAgentAdvanced implements INodeType {
 		description: 'Ask an ARK agent, and let it use the tools that are connected to this node',
 		defaults: { name: 'ARK Agent' },
 		// Without maxConnections, any number of tools can be connected; n8n takes the -1 of the RFC literally.
-		inputs: [NodeConnectionTypes.Main, { displayName: 'Tools', type: NodeConnectionTypes.AiTool, required: false }],
+		inputs: [
+			NodeConnectionTypes.Main,
+			{ displayName: 'Memory', type: NodeConnectionTypes.AiMemory, maxConnections: 1, required: false },
+			{ displayName: 'Tools', type: NodeConnectionTypes.AiTool, required: false },
+		],
 		outputs: [NodeConnectionTypes.Main],
 		credentials: [{ name: 'bosunArkApi', required: true }],
 		usableAsTool: true,

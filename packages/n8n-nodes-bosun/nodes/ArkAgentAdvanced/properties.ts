@@ -92,7 +92,7 @@ export const properties: INodeProperties[] = [
 				name: 'memory',
 				type: 'string',
 				default: '',
-				description: 'The ARK memory that keeps the conversation of the session',
+				description: 'The memory of the server that keeps the conversation of the session. For a memory of n8n, connect its node instead.',
 			},
 			{
 				displayName: 'Model Name or ID',
@@ -119,6 +119,13 @@ export const properties: INodeProperties[] = [
 					{ name: 'Response Only', value: 'response', description: 'Only the field response' },
 				],
 				default: 'full',
+			},
+			{
+				displayName: 'Resume Waiting Query',
+				name: 'resumeWaiting',
+				type: 'boolean',
+				default: false,
+				description: 'Whether to go on with the query that an earlier execution of this node and session has left waiting, instead of asking the agent again. For workflows that run again after n8n was killed.',
 			},
 			{
 				displayName: 'Stream Response',

@@ -24,6 +24,6 @@ export const properties: INodeProperties[] = [
 		type: 'number',
 		typeOptions: { minValue: 5 },
 		default: 60,
-		description: 'How long a call is reserved for this workflow without a sign of life from n8n. It is extended while the workflow runs.',
+		description: 'How long a call is reserved for this workflow without a heartbeat from n8n. It is extended while the workflow runs.',
 	},
 ];

@@ -37,14 +37,21 @@ export interface ArkQuery {
 }
 
 /** The outcome of one call, as `tool-result` takes it. */
-export type ArkToolResult = { toolCallId: string } & (
+export type ArkToolResult = { toolCallId: string; duration?: string } & (
 	| { success: true; result: unknown }
 	| { success: false; error: string }
 );
 
+/** One message of a conversation, as OpenAI has it. */
+export interface ArkMessage {
+	role: 'system' | 'user' | 'assistant';
+	content: string;
+}
+
 export interface CreateQuery {
 	name: string;
-	input: string;
+	type?: 'messages';
+	input: string | ArkMessage[];
 	target: { type: 'agent'; name: string };
 	toolSource: string;
 	externalTools: Array<Pick<ArkToolSpec, 'name' | 'description' | 'parameters'> & { timeout?: string }>;
@@ -57,7 +64,7 @@ export interface CreateQuery {
 	timeout?: string;
 	externalTimeout?: string;
 	maxToolCalls?: number;
-	/** What becomes of the query if a call of ours expires. */
+	/** What happens to the query if a call of ours expires. */
 	onExpired: 'tell' | 'fail';
 	metadata: { labels: Record<string, string> };
 }

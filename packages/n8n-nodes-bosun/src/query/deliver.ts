@@ -30,7 +30,7 @@ async function upload(client: ArkClient, path: string, result: ArkToolResult, wa
 	const value = result.success ? result.result : result.error;
 	const isText = typeof value === 'string';
 	const answer = await client.put<ArkQuery>(`${path}/tool-calls/${result.toolCallId}/result`, {
-		query: { wait, view: 'rfc' },
+		query: { wait, view: 'rfc', ...(result.duration === undefined ? {} : { duration: result.duration }) },
 		headers: { 'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json' },
 		body: Buffer.from(isText ? value : JSON.stringify(value)),
 	});

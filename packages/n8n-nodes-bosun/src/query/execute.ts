@@ -18,12 +18,14 @@ import { collectTools } from '../tools/collect';
 import { Toolbox } from '../tools/toolbox';
 import { UserFault } from './fault';
 import { deliverAnswers, runToEnd, WAIT_SECONDS } from './loop';
+import { ConnectedMemory } from './memory';
 import { queryName } from './name';
 import type { RunIdentity } from './name';
 import { outputOf } from './output';
-import { createBody, readParameters } from './request';
+import { createBody, isToolVariant, readParameters } from './request';
 import type { ItemParameters } from './request';
 import { TextStream } from './streamText';
+import { findWaiting } from './waiting';
 
 /** Seconds that a tool may take, unless the node says otherwise. */
 const TOOL_TIMEOUT = 30;
@@ -57,6 +59,9 @@ export async function executeItems(context: IExecuteFunctions, response?: Engine
 class ItemRun {
 	readonly reentry: Reentry;
 
+	/** Items whose query an earlier execution had left waiting. */
+	private readonly resumed = new Set<number>();
+
 	private constructor(
 		private readonly context: IExecuteFunctions,
 		private readonly client: ArkClient,
@@ -81,9 +86,13 @@ class ItemRun {
 			cacheMs: (options.cacheSeconds ?? 0) * 1000,
 			signal: this.signal,
 		});
-		if (options.waitForAnswer === false) return { json: await this.createOnly(parameters, toolbox, itemIndex) };
+		const memory = isToolVariant(this.context) ? undefined : await ConnectedMemory.open(this.context, itemIndex);
+		if (memory !== undefined && options.memory) {
+			throw new UserFault('The node has two memories', 'Disconnect the memory node, or remove the option Memory, which names one of the server.');
+		}
+		if (options.waitForAnswer === false) return { json: await this.createOnly(parameters, toolbox, memory, itemIndex) };
 
-		let query = await this.find(parameters, toolbox, itemIndex);
+		let query = await this.find(parameters, toolbox, memory, itemIndex);
 		const warnings = [...(query.warnings ?? []), ...(await this.shadowed(parameters, toolbox))];
 		const durations = new Map<string, string>();
 		const stopped = () => void this.cancel(query.name);
@@ -100,23 +109,35 @@ class ItemRun {
 			text?.finish(end.query.response);
 			if (text) this.context.sendChunk('end', itemIndex);
 			if (end.query.status !== 'completed') throw queryFailed(this.context, end.query, itemIndex);
-			this.hint(warnings);
-			return { json: outputOf(end.query, parameters, { connectedTools: (await toolbox.tools()).length, warnings, durations }) };
+			await memory?.save(parameters.input, end.query.response ?? '');
+			const tools = await toolbox.tools();
+			this.hint(warnings, tools.map(({ name }) => name));
+			return { json: outputOf(end.query, parameters, { connectedTools: tools.length, warnings, durations, isResumed: this.resumed.has(itemIndex) }) };
 		} finally {
 			text?.finish(undefined);
 			this.signal?.removeEventListener('abort', stopped);
 		}
 	}
 
-	/** The query of an item: known from the entry before, or created now. */
-	private async find(parameters: ItemParameters, toolbox: Toolbox, itemIndex: number): Promise<ArkQuery> {
+	/** The query of an item: known from the entry before, left waiting by an earlier execution, or created now. */
+	private async find(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<ArkQuery> {
 		const known = this.reentry.queries[itemIndex];
 		if (known !== undefined) {
 			return (await this.client.get<ArkQuery>(this.client.path(`/queries/${known}`), { query: { view: 'rfc' } })).body;
 		}
-		const query = await this.create(parameters, toolbox, itemIndex, WAIT_SECONDS);
+		const left = parameters.options.resumeWaiting ? await this.leftWaiting(parameters, itemIndex) : undefined;
+		if (left !== undefined) this.resumed.add(itemIndex);
+		const query = left ?? (await this.create(parameters, toolbox, memory, itemIndex, WAIT_SECONDS));
 		this.reentry.queries[itemIndex] = query.name;
 		return query;
+	}
+
+	private async leftWaiting(parameters: ItemParameters, itemIndex: number): Promise<ArkQuery | undefined> {
+		const { sessionId, agent } = parameters;
+		if (sessionId === '') throw new UserFault('A waiting query is found by its session, and the Session ID is empty', 'Fill in the Session ID, or turn "Resume Waiting Query" off.');
+		const { n8n_execution_id: executionId, n8n_workflow_id, n8n_node_id, n8n_item } = this.labels(parameters, itemIndex);
+		const labels = Object.fromEntries(Object.entries({ n8n_workflow_id, n8n_node_id, n8n_item }).filter(([, value]) => value !== undefined));
+		return await findWaiting(this.client, { sessionId, agent, labels, executionId });
 	}
 
 	/**
@@ -125,8 +146,8 @@ class ItemRun {
 	 * A query that had already ended badly belongs to an earlier attempt ("Retry On Fail"), and one that asks something
 	 * else to another n8n with the same numbers; both get a successor.
 	 */
-	private async create(parameters: ItemParameters, toolbox: Toolbox, itemIndex: number, waitSeconds: number): Promise<ArkQuery> {
-		const body = createBody(parameters, await toolbox.tools(), this.labels(parameters));
+	private async create(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number, waitSeconds: number): Promise<ArkQuery> {
+		const body = createBody(parameters, await toolbox.tools(), this.labels(parameters, itemIndex), await memory?.messages());
 		for (let attempt = 1; ; attempt++) {
 			const name = queryName(this.identity(itemIndex), itemIndex, attempt);
 			const request = { query: { wait: `${waitSeconds}s`, view: 'rfc' }, body: { name, ...body } };
@@ -137,11 +158,11 @@ class ItemRun {
 		}
 	}
 
-	private async createOnly(parameters: ItemParameters, toolbox: Toolbox, itemIndex: number): Promise<IDataObject> {
+	private async createOnly(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<IDataObject> {
 		if ((await toolbox.tools()).length > 0) {
 			throw new UserFault('The tools that are connected to this node run in it, so it must wait for the answer', 'Turn "Wait for Answer" on, or set Tool Source to "ARK Tools Only".');
 		}
-		const query = await this.create(parameters, toolbox, itemIndex, 0);
+		const query = await this.create(parameters, toolbox, memory, itemIndex, 0);
 		return { queryName: query.name, status: query.status, agentName: parameters.agent, input: parameters.input };
 	}
 
@@ -154,7 +175,12 @@ class ItemRun {
 		return connected.filter(({ name }) => own.has(name)).map(({ name, nodeName }) => `The agent has a tool "${name}" of its own, and uses it instead of "${nodeName}"`);
 	}
 
-	private hint(warnings: string[]): void {
+	/** n8n evaluates the subtitle of a node without its connections, so the number of tools is told here. */
+	private hint(warnings: string[], tools: string[]): void {
+		if (tools.length > 0) {
+			const message = `${tools.length} connected ${tools.length === 1 ? 'tool' : 'tools'}: ${tools.join(', ')}`;
+			this.context.addExecutionHints({ message, location: 'outputPane', type: 'info' });
+		}
 		for (const message of warnings) this.context.addExecutionHints({ message, location: 'outputPane', type: 'warning' });
 	}
 
@@ -169,13 +195,15 @@ class ItemRun {
 		};
 	}
 
-	private labels({ sessionId }: ItemParameters): Record<string, string> {
+	private labels({ sessionId }: ItemParameters, itemIndex: number): Record<string, string> {
 		const workflow = this.context.getWorkflow();
 		const labels: Record<string, string | undefined> = {
 			n8n_workflow_id: workflow.id,
 			n8n_workflow_name: workflow.name,
 			n8n_execution_id: this.context.getExecutionId(),
 			n8n_node: this.context.getNode().name,
+			n8n_node_id: this.context.getNode().id,
+			n8n_item: String(itemIndex),
 			n8n_session_id: sessionId || undefined,
 		};
 		return Object.fromEntries(Object.entries(labels).filter((entry): entry is [string, string] => Boolean(entry[1])));

@@ -17,7 +17,7 @@ import { deliver } from './deliver';
 /** Shorter than the 30 seconds after which many proxies give up. */
 export const WAIT_SECONDS = 25;
 
-/** Between two looks at a query that waits for a worker. */
+/** The poll interval of a query that waits for a worker. */
 const WORKER_PAUSE_MS = 500;
 
 export type LoopEnd = { query: ArkQuery } | { actions: Action[] };
@@ -78,6 +78,7 @@ async function resultOf(call: ArkToolCall, toolbox: Toolbox, durations: Map<stri
 }
 
 function toResult(toolCallId: string, { outcome, durationMs }: TimedOutcome, durations: Map<string, string>): ArkToolResult {
-	durations.set(toolCallId, `${Math.round(durationMs)}ms`);
-	return { toolCallId, ...outcome };
+	const duration = `${Math.round(durationMs)}ms`;
+	durations.set(toolCallId, duration);
+	return { toolCallId, duration, ...outcome };
 }

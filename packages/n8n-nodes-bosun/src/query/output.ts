@@ -10,9 +10,11 @@ export interface Observed {
 	warnings: string[];
 	/** How long calls took in this process, by their ids. */
 	durations: Map<string, string>;
+	/** Whether an earlier execution had left the query waiting. */
+	isResumed?: boolean;
 }
 
-export function outputOf(query: ArkQuery, parameters: ItemParameters, { connectedTools, warnings, durations }: Observed): IDataObject {
+export function outputOf(query: ArkQuery, parameters: ItemParameters, { connectedTools, warnings, durations, isResumed }: Observed): IDataObject {
 	const { options } = parameters;
 	if (options.resultFormat === 'response') return { response: query.response ?? '' };
 	if (options.resultFormat === 'json') return dataOf(query);
@@ -29,6 +31,7 @@ export function outputOf(query: ArkQuery, parameters: ItemParameters, { connecte
 		toolExecutionHistory: (query.toolExecutionHistory ?? []).map((call) => ({ ...call, duration: durations.get(call.toolCallId) ?? call.duration })) as unknown as IDataObject[],
 		usage: query.usage as IDataObject | undefined,
 		duration: query.duration,
+		...(isResumed ? { resumed: true } : {}),
 		...(warnings.length > 0 ? { warnings } : {}),
 	};
 }
@@ -39,7 +42,7 @@ function dataOf(query: ArkQuery): IDataObject {
 	return typeof data === 'object' && data !== null && !Array.isArray(data) ? (data as IDataObject) : { data: data as IDataObject };
 }
 
-/** Models like to put JSON into a Markdown block. */
+/** Models often wrap JSON in a Markdown block. */
 function parse(response: string): unknown {
 	const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n\s*```\s*$/.exec(response);
 	const text = fenced ? fenced[1] : response;

@@ -1,7 +1,7 @@
 /** What is asked of the server, from the parameters of the node. */
 import type { IDataObject, IExecuteFunctions } from 'n8n-workflow';
 
-import type { CreateQuery } from '../ark/wire';
+import type { ArkMessage, CreateQuery } from '../ark/wire';
 import type { ConnectedTool } from '../tools/collect';
 import { isObject } from '../tools/schema';
 import type { ToolSourceMode } from '../tools/types';
@@ -64,11 +64,12 @@ export function isToolVariant(context: IExecuteFunctions): boolean {
 	return context.getNode().type.endsWith('Tool');
 }
 
-export function createBody(parameters: ItemParameters, tools: ConnectedTool[], labels: Record<string, string>): Omit<CreateQuery, 'name'> {
+/** `history` is what was said before, if a memory is connected. */
+export function createBody(parameters: ItemParameters, tools: ConnectedTool[], labels: Record<string, string>, history: ArkMessage[] = []): Omit<CreateQuery, 'name'> {
 	const { agent, input, toolSource, sessionId, options } = parameters;
 	const seconds = (time?: number) => (time ? `${time}s` : undefined);
 	return {
-		input,
+		...(history.length > 0 ? { type: 'messages' as const, input: [...history, { role: 'user' as const, content: input }] } : { input }),
 		target: { type: 'agent', name: agent },
 		toolSource,
 		externalTools: tools.map(definition),

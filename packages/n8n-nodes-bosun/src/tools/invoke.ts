@@ -19,7 +19,7 @@ export async function invokeTool(tool: LangChainTool, args: Record<string, unkno
 async function attempt(tool: LangChainTool, args: Record<string, unknown>, timeoutMs: number, signal?: AbortSignal): Promise<Outcome> {
 	// LangChain runs a tool although its signal has been aborted.
 	if (signal?.aborted) return { success: false, error: 'The execution was stopped' };
-	// LangChain would take these for a call of its own, and run the tool with what is inside.
+	// LangChain would treat these as a call of its own, and run the tool with what is inside.
 	if (args.type === 'tool_call') return { success: false, error: 'An argument "type" with the value "tool_call" cannot be passed to a LangChain tool' };
 
 	let timer: ReturnType<typeof after> | undefined;

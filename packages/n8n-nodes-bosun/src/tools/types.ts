@@ -25,7 +25,7 @@ export type ToolSourceMode = 'ark' | 'n8n' | 'hybrid';
 /**
  * A LangChain tool as a sub-node hands it over.
  *
- * Several copies of LangChain and Zod live in one n8n process, so `instanceof` tells nothing: this is the shape that
+ * Several copies of LangChain and Zod live in one n8n process, so `instanceof` is unreliable: this is the shape that
  * is looked for.
  */
 export interface LangChainTool {

@@ -81,8 +81,10 @@ export class Worker {
 	private async handle(call: ClaimedCall): Promise<void> {
 		const heartbeat = this.keep(call);
 		try {
+			const startedAt = Date.now();
 			const outcome = await this.events.run(call);
-			await this.client.post(this.client.path(`/tool-calls/${call.id}/result`), { body: { lease: call.lease, ...outcome } });
+			const duration = `${Date.now() - startedAt}ms`;
+			await this.client.post(this.client.path(`/tool-calls/${call.id}/result`), { body: { lease: call.lease, duration, ...outcome } });
 		} catch (error) {
 			this.events.warn(`The result of ${call.name} (${call.id}) could not be delivered: ${(error as Error).message}`);
 		} finally {

@@ -7,7 +7,7 @@ export interface ClaimedCall {
 	arguments: Record<string, unknown>;
 	queryName: string;
 	deadline: string;
-	/** Shown with heartbeats and with the result; a worker that has lost it is refused. */
+	/** Sent with heartbeats and with the result; a worker that has lost it is refused. */
 	lease: string;
 	leasedUntil: string;
 	/** 1, or more if earlier workers were lost. */

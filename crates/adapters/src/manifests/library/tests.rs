@@ -71,7 +71,7 @@ fn every_kind_is_described_as_it_was_written() {
     assert_eq!(names(ResourceKind::Tool).join(" "), tools);
     let team = registry.resource(ResourceKind::Team, &kinds(), "pair").unwrap();
     assert_eq!(team.manifest.description.spec["members"][1], json!({"name": "inner", "type": "team"}));
-    assert_eq!(team.availability(&registry).reason, "NotServed");
+    assert_eq!(team.availability(&registry).reason, "AllDependenciesReady");
     assert_eq!(registry.memory(&kinds(), "short").unwrap().window, MemoryWindow::Messages(20));
     assert_eq!(registry.memory(&kinds(), "plain").unwrap().window, MemoryWindow::default());
     let namespaces: Vec<_> = registry.namespaces().iter().map(ToString::to_string).collect();

@@ -8,11 +8,11 @@ use bosun_engine::model::{Deltas, ModelCall, ModelError, ModelReply, ReplySize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    WIRE, layout,
+    WIRE, block_layout,
     wire::{ErrorBody, Event, Message, Usage},
 };
 use crate::model::{
-    fields,
+    provider_fields,
     remote::{AssembleReply, Failure, RemoteAnswer, malformed, unreadable},
 };
 
@@ -185,7 +185,8 @@ impl MessagesAssembly {
         }
         let kind = fields.get("type").and_then(Value::as_str).map(str::to_owned);
         // Its text is counted below, as text; an empty block has a size too.
-        self.size.add(BLOCK_BYTES + if kind.as_deref() == Some("text") { 0 } else { fields::size(&fields) })?;
+        self.size
+            .add(BLOCK_BYTES + if kind.as_deref() == Some("text") { 0 } else { provider_fields::size(&fields) })?;
         let mut text = |name: &str| match fields.shift_remove(name) {
             Some(Value::String(text)) => Some(text),
             _ => None,
@@ -228,7 +229,7 @@ impl MessagesAssembly {
             text.ok_or_else(|| malformed(format!("a `{kind}` has no `{name}`")))
         };
         if kind != "text_delta" {
-            self.size.add(fields::size(&delta))?;
+            self.size.add(provider_fields::size(&delta))?;
         }
         match (&mut block.kind, kind.as_str()) {
             (BlockKind::Text(so_far), "text_delta") => {
@@ -244,13 +245,16 @@ impl MessagesAssembly {
             }
             (_, "citations_delta") => {
                 let citation = delta.get("citation").cloned().unwrap_or(Value::Null);
-                fields::grow_members(&mut block.fields, Map::from_iter([("citations".to_owned(), json!([citation]))]));
+                provider_fields::merge_members(
+                    &mut block.fields,
+                    Map::from_iter([("citations".to_owned(), json!([citation]))]),
+                );
             }
             // `thinking_delta` has `thinking`, `signature_delta` has `signature`, and so on.
             (BlockKind::Own { .. }, _) => {
                 let mut delta = delta;
                 delta.shift_remove("type");
-                fields::grow_members(&mut block.fields, delta);
+                provider_fields::merge_members(&mut block.fields, delta);
             }
             (BlockKind::Text(_) | BlockKind::ToolUse { .. }, other) => {
                 return Err(malformed(format!("a `{other}` does not belong in block {index}")));
@@ -318,22 +322,22 @@ impl MessagesAssembly {
                 // The API rejects empty texts, which it sometimes sends.
                 BlockKind::Text(part) if part.is_empty() => {}
                 BlockKind::Text(part) => {
-                    layout.push(layout::text(part.len(), fields));
+                    layout.push(block_layout::text(part.len(), fields));
                     text.push_str(&part);
                 }
                 BlockKind::ToolUse { id, name, json, .. } => {
-                    layout.push(layout::call(calls.len(), fields));
+                    layout.push(block_layout::call(calls.len(), fields));
                     calls.push(ModelCall { provider_id: id, alias: name, arguments: json });
                 }
                 BlockKind::Own { .. } => layout.push(Value::Object(fields)),
             }
         }
-        let is_kept = keep_layout || !layout::is_plain(&layout);
+        let is_kept = keep_layout || !block_layout::is_plain(&layout);
         ModelReply {
             text: Some(text).filter(|text| !text.is_empty()),
             calls,
             usage: self.usage.into(),
-            provider: is_kept.then(|| fields::seal(WIRE, json!({"content": layout}))),
+            provider: is_kept.then(|| provider_fields::wrap(WIRE, json!({"content": layout}))),
             answered_by: None,
         }
     }

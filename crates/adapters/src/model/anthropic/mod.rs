@@ -2,10 +2,10 @@
 //!
 //! An answer is a list of blocks. Text and calls are common to all APIs; all other blocks (signed thinking above all)
 //! are stored with the turn and sent back unchanged, in their positions: the API rejects a conversation in which a
-//! signature does not match. `layout` defines how they are stored.
+//! signature does not match. `block_layout` defines how they are stored.
 
 mod assembly;
-mod layout;
+mod block_layout;
 mod request;
 mod wire;
 

@@ -18,10 +18,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     MAX_TOKENS, WIRE,
-    layout::{self, BlockPlace},
+    block_layout::{self, BlockPlace},
 };
 use crate::model::{
-    fields,
+    provider_fields,
     remote::{RemoteTurn, RequestBody},
 };
 
@@ -52,8 +52,9 @@ pub(super) fn body(turn: &RemoteTurn<'_>, cache: bool) -> Result<String, serde_j
     }
     if let Some(format) = &turn.request.answer {
         // Not every model here supports a schema; each one can be instructed, and all answers are validated.
-        let told = format!("Answer with nothing but one JSON object that fits this JSON Schema: {}", format.schema);
-        system.extend(text_block(&told, None));
+        let instruction =
+            format!("Answer with nothing but one JSON object that fits this JSON Schema: {}", format.schema);
+        system.extend(text_block(&instruction, None));
     }
     if cache {
         system.last_mut().into_iter().for_each(mark);
@@ -92,7 +93,8 @@ impl WireMessages {
                 ("user", vec![result_block(provider_id, content, images, *is_error)])
             }
             Message::Assistant { text, calls, provider } => {
-                let layout = fields::open(WIRE, provider.as_ref()).and_then(|own| own.get("content")?.as_array());
+                let layout =
+                    provider_fields::of_wire(WIRE, provider.as_ref()).and_then(|own| own.get("content")?.as_array());
                 let layout = layout.map(Vec::as_slice).unwrap_or_default();
                 ("assistant", answer(text.as_deref().unwrap_or_default(), calls, layout))
             }
@@ -122,18 +124,18 @@ impl WireMessages {
 /// An answer of the model, block for block as it was received.
 fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
     let mut rest = text;
-    let mut told = vec![false; calls.len()];
+    let mut used = vec![false; calls.len()];
     let mut blocks = Vec::new();
     for entry in layout {
-        match layout::read(entry) {
+        match block_layout::read(entry) {
             BlockPlace::Text(bytes, own) => {
                 let (part, after) = rest.split_at_checked(bytes).unwrap_or((rest, ""));
                 rest = after;
                 blocks.extend(text_block(part, own));
             }
             BlockPlace::Call(number, own) => {
-                if let (Some(call), Some(told)) = (calls.get(number), told.get_mut(number)) {
-                    *told = true;
+                if let (Some(call), Some(used)) = (calls.get(number), used.get_mut(number)) {
+                    *used = true;
                     blocks.push(call_block(call, own));
                 }
             }
@@ -141,7 +143,7 @@ fn answer(text: &str, calls: &[MessageCall], layout: &[Value]) -> Vec<String> {
         }
     }
     blocks.extend(text_block(rest, None));
-    blocks.extend(calls.iter().zip(told).filter(|(_, told)| !told).map(|(call, _)| call_block(call, None)));
+    blocks.extend(calls.iter().zip(used).filter(|(_, used)| !used).map(|(call, _)| call_block(call, None)));
     blocks
 }
 

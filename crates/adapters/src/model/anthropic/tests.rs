@@ -22,7 +22,7 @@ use super::MessagesApi;
 use crate::{
     golden,
     model::{
-        fields,
+        provider_fields,
         remote::{self, Remote, RemoteConfig, Wire},
         testing::{
             self, KeptDeltas, assistant, call, conversation, hello, literal, request, result, stand_in, stream_of,
@@ -117,12 +117,12 @@ async fn requests_are_these_bytes() {
     let thought = Message::Assistant {
         text: Some("Zwei ü. Drei.".into()),
         calls: vec![call("a", "calculator", "{}"), call("b", "calculator", "{}")],
-        provider: Some(fields::seal("anthropic", layout)),
+        provider: Some(provider_fields::wrap("anthropic", layout)),
     };
     let foreign = Message::Assistant {
         text: Some("Hi".into()),
         calls: vec![],
-        provider: Some(fields::seal("openai", json!({"message": {"reasoning_content": "secret"}}))),
+        provider: Some(provider_fields::wrap("openai", json!({"message": {"reasoning_content": "secret"}}))),
     };
     let messages = vec![
         Message::User("x".into()),

@@ -32,7 +32,7 @@ pub(crate) enum BreakerVerdict {
 
 /// Permission to send one request; to be returned with a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum BreakerPermit {
     Normal,
     Probe,
 }
@@ -69,15 +69,15 @@ impl Default for Breaker {
 impl Breaker {
     /// # Errors
     /// If the breaker is open, with the remaining time.
-    pub(super) fn admit(&mut self, now: Duration) -> Result<Pass, OpenCircuit> {
+    pub(super) fn admit(&mut self, now: Duration) -> Result<BreakerPermit, OpenCircuit> {
         match self.state {
-            BreakerState::Closed => Ok(Pass::Normal),
+            BreakerState::Closed => Ok(BreakerPermit::Normal),
             BreakerState::Open { until } if now < until => {
                 Err(OpenCircuit { failures: self.failures, remaining: until.saturating_sub(now) })
             }
             BreakerState::Open { .. } | BreakerState::HalfOpen { probing: false } => {
                 self.state = BreakerState::HalfOpen { probing: true };
-                Ok(Pass::Probe)
+                Ok(BreakerPermit::Probe)
             }
             BreakerState::HalfOpen { probing: true } => {
                 Err(OpenCircuit { failures: self.failures, remaining: FIRST_REST })
@@ -86,29 +86,34 @@ impl Breaker {
     }
 
     /// Returns a pass with its verdict. `Some` if the breaker opens.
-    pub(super) fn record(&mut self, pass: Pass, verdict: BreakerVerdict, now: Duration) -> Option<OpenCircuit> {
+    pub(super) fn record(
+        &mut self,
+        pass: BreakerPermit,
+        verdict: BreakerVerdict,
+        now: Duration,
+    ) -> Option<OpenCircuit> {
         match (pass, verdict) {
-            (Pass::Normal, BreakerVerdict::Unknown) => None,
-            (Pass::Probe, BreakerVerdict::Unknown) => {
+            (BreakerPermit::Normal, BreakerVerdict::Unknown) => None,
+            (BreakerPermit::Probe, BreakerVerdict::Unknown) => {
                 self.state = BreakerState::HalfOpen { probing: false };
                 None
             }
-            (Pass::Normal, BreakerVerdict::Alive) => {
+            (BreakerPermit::Normal, BreakerVerdict::Alive) => {
                 // A request that was sent before the failures says nothing about the time after them.
                 if self.state == BreakerState::Closed {
                     self.failures = 0;
                 }
                 None
             }
-            (Pass::Probe, BreakerVerdict::Alive) => {
+            (BreakerPermit::Probe, BreakerVerdict::Alive) => {
                 *self = Self::default();
                 None
             }
-            (Pass::Normal, BreakerVerdict::Failing) => {
+            (BreakerPermit::Normal, BreakerVerdict::Failing) => {
                 self.failures = self.failures.saturating_add(1);
                 (self.state == BreakerState::Closed && self.failures >= FAILURES).then(|| self.open(now))
             }
-            (Pass::Probe, BreakerVerdict::Failing) => {
+            (BreakerPermit::Probe, BreakerVerdict::Failing) => {
                 self.failures = self.failures.saturating_add(1);
                 self.rest = self.rest.saturating_mul(2).min(LONGEST_REST);
                 Some(self.open(now))
@@ -146,7 +151,7 @@ mod tests {
         let pass = breaker.admit(seconds(0)).unwrap();
         breaker.record(pass, BreakerVerdict::Alive, seconds(0));
         fail(&mut breaker, 4, 0);
-        assert_eq!(breaker.admit(seconds(0)), Ok(Pass::Normal));
+        assert_eq!(breaker.admit(seconds(0)), Ok(BreakerPermit::Normal));
         fail(&mut breaker, 1, 0);
         assert_eq!(breaker.admit(seconds(2)), Err(OpenCircuit { failures: 5, remaining: seconds(3) }));
     }
@@ -155,19 +160,19 @@ mod tests {
     fn one_probe_at_a_time_decides() {
         let mut breaker = Breaker::default();
         fail(&mut breaker, 5, 0);
-        assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
+        assert_eq!(breaker.admit(seconds(5)), Ok(BreakerPermit::Probe));
         assert!(breaker.admit(seconds(5)).is_err(), "another probe");
         // It has shown nothing: another probe is allowed.
-        breaker.record(Pass::Probe, BreakerVerdict::Unknown, seconds(5));
-        assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe));
+        breaker.record(BreakerPermit::Probe, BreakerVerdict::Unknown, seconds(5));
+        assert_eq!(breaker.admit(seconds(5)), Ok(BreakerPermit::Probe));
         assert_eq!(
-            breaker.record(Pass::Probe, BreakerVerdict::Failing, seconds(6)),
+            breaker.record(BreakerPermit::Probe, BreakerVerdict::Failing, seconds(6)),
             Some(OpenCircuit { failures: 6, remaining: seconds(10) })
         );
         assert!(breaker.admit(seconds(15)).is_err());
-        assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Probe));
-        breaker.record(Pass::Probe, BreakerVerdict::Alive, seconds(16));
-        assert_eq!(breaker.admit(seconds(16)), Ok(Pass::Normal));
+        assert_eq!(breaker.admit(seconds(16)), Ok(BreakerPermit::Probe));
+        breaker.record(BreakerPermit::Probe, BreakerVerdict::Alive, seconds(16));
+        assert_eq!(breaker.admit(seconds(16)), Ok(BreakerPermit::Normal));
         fail(&mut breaker, 5, 20);
         assert_eq!(
             breaker.admit(seconds(20)),
@@ -183,8 +188,8 @@ mod tests {
         fail(&mut breaker, 5, 0);
         breaker.record(late, BreakerVerdict::Alive, seconds(1));
         assert!(breaker.admit(seconds(1)).is_err(), "an old answer does not close it");
-        breaker.record(Pass::Normal, BreakerVerdict::Failing, seconds(4));
-        assert_eq!(breaker.admit(seconds(5)), Ok(Pass::Probe), "an old failure does not prolong it");
+        breaker.record(BreakerPermit::Normal, BreakerVerdict::Failing, seconds(4));
+        assert_eq!(breaker.admit(seconds(5)), Ok(BreakerPermit::Probe), "an old failure does not prolong it");
     }
 
     #[derive(Clone, Debug)]
@@ -217,7 +222,7 @@ mod tests {
                     BreakerStep::Wait(time) => now += seconds(time),
                     BreakerStep::Ask => match breaker.admit(now) {
                         Ok(pass) => {
-                            prop_assert!(pass == Pass::Normal || !out.contains(&Pass::Probe));
+                            prop_assert!(pass == BreakerPermit::Normal || !out.contains(&BreakerPermit::Probe));
                             out.push(pass);
                         }
                         Err(open) => {
@@ -241,7 +246,7 @@ mod tests {
             let pass = breaker.admit(now);
             prop_assert!(pass.is_ok());
             breaker.record(pass.unwrap(), BreakerVerdict::Alive, now);
-            prop_assert!(breaker.admit(now) == Ok(Pass::Normal));
+            prop_assert!(breaker.admit(now) == Ok(BreakerPermit::Normal));
         }
     }
 }

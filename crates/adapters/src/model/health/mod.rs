@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use self::{
-    breaker::{Breaker, Pass},
+    breaker::{Breaker, BreakerPermit},
     budget::Budget,
 };
 
@@ -64,7 +64,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct ModelPermit {
     endpoint: Arc<Endpoint>,
-    pass: Pass,
+    pass: BreakerPermit,
     verdict: BreakerVerdict,
 }
 

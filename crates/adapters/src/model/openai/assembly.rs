@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::WIRE;
 use crate::model::{
-    fields,
+    provider_fields,
     remote::{AssembleReply, Failure, RemoteAnswer, error_message, malformed, unreadable},
 };
 
@@ -166,9 +166,9 @@ impl ChatAssembly {
             self.text.push_str(&content);
         }
         let refusal = refusal.unwrap_or_default();
-        self.size.add(refusal.len() + fields::size(&own))?;
+        self.size.add(refusal.len() + provider_fields::size(&own))?;
         self.refusal.push_str(&refusal);
-        fields::grow_members(&mut self.own, own);
+        provider_fields::merge_members(&mut self.own, own);
         tool_calls.into_iter().try_for_each(|fragment| self.fragment(fragment))
     }
 
@@ -186,7 +186,7 @@ impl ChatAssembly {
         // Some servers repeat an empty id and name in every later fragment.
         let id = fragment.id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
-        self.size.add(arguments.as_ref().map_or(0, String::len) + fields::size(&fragment.own))?;
+        self.size.add(arguments.as_ref().map_or(0, String::len) + provider_fields::size(&fragment.own))?;
         let position = usize::try_from(index).unwrap_or(usize::MAX);
         if position > self.calls.len() {
             return Err(malformed(format!("tool call {index} begins before tool call {}", self.calls.len())));
@@ -199,7 +199,7 @@ impl ChatAssembly {
                 return Err(malformed(format!("two tool calls have the id `{id}`")));
             }
             let mut call = PartialCall { id, name, arguments, is_whole: came_whole, own: Map::new() };
-            fields::grow_members(&mut call.own, fragment.own);
+            provider_fields::merge_members(&mut call.own, fragment.own);
             self.calls.push(call);
             return Ok(());
         }
@@ -216,7 +216,7 @@ impl ChatAssembly {
         if let Some(arguments) = arguments {
             call.arguments.get_or_insert_default().push_str(&arguments);
         }
-        fields::grow_members(&mut call.own, fragment.own);
+        provider_fields::merge_members(&mut call.own, fragment.own);
         Ok(())
     }
 
@@ -279,7 +279,7 @@ fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Opt
     message.retain(|name, _| !ONLY_IN_ANSWERS.contains(&name.as_str()));
     let calls: Vec<_> = calls.iter_mut().map(|call| std::mem::take(&mut call.own)).collect();
     let said_anything = !message.is_empty() || calls.iter().any(|call| !call.is_empty());
-    said_anything.then(|| fields::seal(WIRE, json!({"message": message, "calls": calls})))
+    said_anything.then(|| provider_fields::wrap(WIRE, json!({"message": message, "calls": calls})))
 }
 
 /// The API accepted the request and deliberately gave no answer.

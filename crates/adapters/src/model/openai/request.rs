@@ -47,7 +47,7 @@ fn options(turn: &RemoteTurn<'_>) -> Vec<(&'static str, Value)> {
 /// Requires the answer to match its schema; strictly where strict mode supports the whole schema.
 fn response_format(request: &ModelRequest) -> Option<Value> {
     let format = request.answer.as_ref()?;
-    let told = answer_schema(&format.schema)?;
-    let named = json!({"name": format.name, "strict": told.strict, "schema": told.schema});
+    let declared = answer_schema(&format.schema)?;
+    let named = json!({"name": format.name, "strict": declared.strict, "schema": declared.schema});
     Some(json!({"type": "json_schema", "json_schema": named}))
 }

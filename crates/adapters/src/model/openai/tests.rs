@@ -16,7 +16,7 @@ use bosun_engine::{
     Model,
     model::{AnswerFormat, ModelRequest},
 };
-use bosun_standin::{Answer, Plays, StandIn};
+use bosun_standin::{Answer, StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use super::{ChatCompletions, Host};
@@ -215,7 +215,7 @@ async fn a_scripted_api_is_understood_as_the_script_itself() {
     let scripted = Scripted::new(script);
     for stream in [true, false] {
         for input in ["one", "two", "three"] {
-            let server = StandIn::recording(Plays::parse("wire.yaml", &text).unwrap()).await.unwrap();
+            let server = StandIn::recording(StandInAnswers::parse("wire.yaml", &text).unwrap()).await.unwrap();
             let remote = model(remote::RemoteConfig { stream, ..config(&server.url()) });
             let asked = request(vec![Message::User(input.into())]);
             let (near, far) = (KeptDeltas::default(), KeptDeltas::default());

@@ -25,7 +25,7 @@ use serde_json::Value;
 use url::Url;
 
 use self::request::{PreparedRequest, RequestSettings, WrittenRequest};
-use super::{fields, health::BreakerVerdict, shown::Shown};
+use super::{delta_tracker::DeltaTracker, health::BreakerVerdict, provider_fields};
 use crate::{
     outbound::{
         Client,
@@ -241,7 +241,7 @@ impl<W: Wire> Remote<W> {
         Self { namespace, config, written, wire, secrets, connections, backoff: Backoff::default() }
     }
 
-    async fn ask(&self, request: &ModelRequest, deltas: &Shown<'_>) -> Result<RemoteAnswer, ModelError> {
+    async fn ask(&self, request: &ModelRequest, deltas: &DeltaTracker<'_>) -> Result<RemoteAnswer, ModelError> {
         let settings = RequestSettings {
             namespace: &self.namespace,
             secrets: &self.secrets,
@@ -330,7 +330,7 @@ impl<W: Wire> Remote<W> {
 #[async_trait]
 impl<W: Wire> Model for Remote<W> {
     async fn reply(&self, request: &ModelRequest, deltas: &dyn Deltas) -> Result<ModelReply, ModelError> {
-        let deltas = Shown::new(deltas);
+        let deltas = DeltaTracker::new(deltas);
         let mut request = Cow::Borrowed(request);
         let mut earlier: Option<ModelReply> = None;
         for _ in 0..LONGEST_PAUSE {
@@ -368,7 +368,7 @@ fn join(paused: ModelReply, rest: ModelReply) -> ModelReply {
     let provider = match (paused.provider, rest.provider) {
         (Some(kept), Some(more)) => {
             let mut kept = Arc::unwrap_or_clone(kept);
-            fields::grow(&mut kept, Arc::unwrap_or_clone(more));
+            provider_fields::merge(&mut kept, Arc::unwrap_or_clone(more));
             Some(Arc::new(kept))
         }
         (kept, more) => kept.or(more),

@@ -17,9 +17,9 @@ use bosun_engine::{
     model::{Deltas, ModelCall, ModelError, ModelReply, ModelRequest},
 };
 
-pub use script::{Played, Script, ScriptError, ScriptLine, WireFailure, WireFaults};
+pub use script::{Script, ScriptError, ScriptLine, ScriptedReply, WireFailure, WireFaults};
 
-/// Plays a script.
+/// Answers from a script.
 #[derive(Clone, Debug)]
 pub struct Scripted {
     script: Arc<Script>,

@@ -22,7 +22,7 @@ use bosun_core::query::Usage;
 use bosun_reading::{Data, Fault, Faults, Fields, Node, Report, Syntax, yaml};
 
 use super::{
-    script::{Script, ScriptAct, ScriptScene, ScriptTurn, ScriptWhen, Speech, WireFailure, WireFaults},
+    script::{Script, ScriptAct, ScriptScene, ScriptTurn, ScriptWhen, ScriptedAnswer, WireFailure, WireFaults},
     template::ScriptTemplate,
 };
 
@@ -82,7 +82,7 @@ fn turns(fields: &Fields<'_>, name: &'static str) -> Vec<ScriptTurn> {
 
 fn read_turn(fields: &Fields<'_>) -> Option<ScriptTurn> {
     let delay = fields.duration("delay").unwrap_or_default();
-    let speech = Speech {
+    let speech = ScriptedAnswer {
         think: fields.text("think").map(|text| text.value.to_owned()),
         say: fields.text("say").and_then(|text| match ScriptTemplate::parse(text.value) {
             Ok(template) => Some(template),

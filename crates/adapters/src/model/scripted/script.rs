@@ -71,12 +71,12 @@ pub struct WireFailure {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScriptAct {
-    Speak(Box<Speech>),
+    Speak(Box<ScriptedAnswer>),
     Fail { status: u16, message: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Default)]
-pub(super) struct Speech {
+pub(super) struct ScriptedAnswer {
     /// Thinking before the answer, where the API supports it.
     pub(super) think: Option<String>,
     pub(super) say: Option<ScriptTemplate>,
@@ -97,7 +97,7 @@ pub enum ScriptLine<'a> {
 
 /// The script's answer to one request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Played<'s> {
+pub struct ScriptedReply<'s> {
     /// For each earlier turn, whether it had thinking.
     pub thoughts_before: Vec<bool>,
     pub thought: Option<&'s str>,
@@ -143,7 +143,11 @@ impl Script {
     ///
     /// # Errors
     /// If the script has no answer, or lets the model API fail.
-    pub fn play(&self, lines: &[ScriptLine<'_>], alias: impl Fn(&str) -> String) -> Result<Played<'_>, ScriptError> {
+    pub fn play(
+        &self,
+        lines: &[ScriptLine<'_>],
+        alias: impl Fn(&str) -> String,
+    ) -> Result<ScriptedReply<'_>, ScriptError> {
         let is_input = |line: &ScriptLine<'_>| matches!(line, ScriptLine::User(_));
         let start = lines.iter().rposition(is_input).ok_or(ScriptError::NoInput)?;
         let (ScriptLine::User(input), since) = (lines[start], &lines[start + 1..]) else {
@@ -166,27 +170,27 @@ impl Script {
                 let thought =
                     |turn: &ScriptTurn| matches!(&turn.act, ScriptAct::Speak(speech) if speech.think.is_some());
                 let thoughts_before = turns[..index].iter().map(thought).collect();
-                Ok(Played { thoughts_before, ..speech.play(turn, input, since, alias)? })
+                Ok(ScriptedReply { thoughts_before, ..speech.play(turn, input, since, alias)? })
             }
         }
     }
 }
 
-impl Speech {
+impl ScriptedAnswer {
     fn play<'s>(
         &'s self,
         turn: &'s ScriptTurn,
         input: &str,
         since: &[ScriptLine<'_>],
         alias: impl Fn(&str) -> String,
-    ) -> Result<Played<'s>, ScriptError> {
+    ) -> Result<ScriptedReply<'s>, ScriptError> {
         let results = since.iter().filter_map(|line| match line {
             ScriptLine::Result { alias, content } => Some((*alias, *content)),
             ScriptLine::User(_) | ScriptLine::Assistant => None,
         });
         let fill = |say: &ScriptTemplate| say.fill(input, &results.collect::<Vec<_>>(), &alias);
         let text = self.say.as_ref().map(fill).transpose();
-        Ok(Played {
+        Ok(ScriptedReply {
             text: text.map_err(|Missing(what)| ScriptError::NoResult(what))?,
             calls: self.calls.iter().map(|(tool, arguments)| (alias(tool), &**arguments)).collect(),
             thoughts_before: Vec::new(),
@@ -200,7 +204,7 @@ impl Speech {
     }
 }
 
-impl Played<'_> {
+impl ScriptedReply<'_> {
     /// The text in the parts in which it is streamed; together they are the text.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         let text = self.text.as_deref().unwrap_or_default();

@@ -25,6 +25,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+mod rebinding;
+
 use super::*;
 use crate::outbound::cause;
 
@@ -118,7 +120,7 @@ fn trusting_client() -> Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_root_certificates(roots).with_no_client_auth();
-    Client::new(&Connector::new(Resolver::Any, HttpsConnectorBuilder::new().with_tls_config(config)))
+    Client::new(&Connector::new(Resolver::new(None), HttpsConnectorBuilder::new().with_tls_config(config)))
 }
 
 async fn send(client: &Client, to: &Uri) -> Result<Response<Body>, OutboundError> {
@@ -144,7 +146,7 @@ async fn settle() {
 #[tokio::test]
 async fn a_connection_is_used_again_when_its_answer_is_read() {
     let (pool, server) = (Pool::default(), Server::closing_after(10).await);
-    let client = pool.open(AddressWay::Free, false).unwrap();
+    let client = pool.open(AddressCheck::Free, false).unwrap();
     for _ in 0..3 {
         assert_eq!(ask(client, &server).await, Version::HTTP_11);
     }
@@ -164,7 +166,7 @@ async fn a_connection_whose_answer_was_not_read_is_not_used_again() {
         let _ = stream.read_buf(&mut read).await;
     };
     let (pool, server) = (Pool::default(), Server::start("http", half).await);
-    let client = pool.open(AddressWay::Free, false).unwrap();
+    let client = pool.open(AddressCheck::Free, false).unwrap();
     for expect in 1..=3 {
         drop(send(client, &server.to).await.unwrap());
         server.check_opened(expect);
@@ -177,7 +179,7 @@ async fn a_connection_whose_answer_was_not_read_is_not_used_again() {
 #[tokio::test]
 async fn a_connection_that_was_closed_while_it_was_idle_loses_no_request() {
     let (pool, server) = (Pool::default(), Server::closing_after(1).await);
-    let client = pool.open(AddressWay::Free, false).unwrap();
+    let client = pool.open(AddressCheck::Free, false).unwrap();
     for expect in 1..=3 {
         ask(client, &server).await;
         server.check_opened(expect);
@@ -191,7 +193,7 @@ async fn a_connection_that_was_closed_while_it_was_idle_loses_no_request() {
 #[tokio::test]
 async fn a_connection_that_was_idle_for_long_is_closed() {
     let (pool, server) = (Pool::default(), Server::closing_after(10).await);
-    let client = pool.open(AddressWay::Free, false).unwrap();
+    let client = pool.open(AddressCheck::Free, false).unwrap();
     ask(client, &server).await;
     tokio::time::pause();
     tokio::time::advance(IDLE_TIMEOUT + Duration::from_secs(1)).await;
@@ -239,7 +241,7 @@ async fn requests_share_an_http_2_connection_until_its_streams_are_taken() {
 #[tokio::test]
 async fn a_certificate_that_is_not_trusted_is_refused() {
     let (pool, server) = (Pool::default(), Server::offering(&["h2"]).await);
-    let client = pool.open(AddressWay::Free, false).unwrap();
+    let client = pool.open(AddressCheck::Free, false).unwrap();
     let error = send(client, &server.to).await.unwrap_err();
     assert!(matches!(error, OutboundError::Connect(_)), "{error:?}");
     assert!(cause(&error).contains("UnknownIssuer"), "{error:?}");
@@ -256,12 +258,12 @@ async fn a_name_that_leads_to_a_private_address_is_not_called() {
         send(pool.open(way, false).unwrap(), &to).await.map(|_| ())
     };
     for exceptions in [&[][..], &["10.0.0.0/8"]] {
-        let error = ask(exceptions, AddressWay::Checked).await.unwrap_err();
+        let error = ask(exceptions, AddressCheck::Checked).await.unwrap_err();
         assert!(matches!(error, OutboundError::NotPublic(_)), "{error:?}");
     }
     server.check_opened(0);
-    assert!(ask(&["127.0.0.0/8", "::1/128"], AddressWay::Checked).await.is_ok());
-    assert!(ask(&[], AddressWay::Free).await.is_ok());
+    assert!(ask(&["127.0.0.0/8", "::1/128"], AddressCheck::Checked).await.is_ok());
+    assert!(ask(&[], AddressCheck::Free).await.is_ok());
     server.check_opened(2);
 }
 
@@ -269,6 +271,6 @@ async fn a_name_that_leads_to_a_private_address_is_not_called() {
 async fn a_name_that_does_not_exist_is_no_refusal() {
     let pool = Pool::default();
     let to = Uri::from_static("http://does-not-exist.invalid/");
-    let error = send(pool.open(AddressWay::Checked, false).unwrap(), &to).await.unwrap_err();
+    let error = send(pool.open(AddressCheck::Checked, false).unwrap(), &to).await.unwrap_err();
     assert!(matches!(error, OutboundError::Connect(_)), "{error:?}");
 }

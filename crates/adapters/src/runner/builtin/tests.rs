@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Binding, CallId, Content, ContentHash, Namespace, Outcome, QueryUid, Timestamp, Tool, Transcript,
     content::Large,
-    machine::{self, CallWay},
+    machine::{self, CallDisposition},
     schema::Schema,
 };
 use bosun_engine::{
@@ -11,16 +11,16 @@ use bosun_engine::{
     blob::{Blobs as _, MemoryBlobs},
     memory::MemoryStore,
     runner::{InsideCall, RunContext, RunReply, run_alone},
-    testing::scribe::Scribe,
+    testing::query_writer::QueryWriter,
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Builtins;
 
-struct At(Timestamp);
+struct FixedClock(Timestamp);
 
-impl Clock for At {
+impl Clock for FixedClock {
     fn monotonic(&self) -> Duration {
         Duration::ZERO
     }
@@ -31,7 +31,7 @@ impl Clock for At {
 }
 
 fn builtins() -> Builtins {
-    Builtins::new(Arc::new(At(Timestamp(0))))
+    Builtins::new(Arc::new(FixedClock(Timestamp(0))))
 }
 
 fn call(builtins: &Builtins, tool: &str, index: u32, attempt: u32, arguments: Value) -> InsideCall {
@@ -47,7 +47,7 @@ fn call(builtins: &Builtins, tool: &str, index: u32, attempt: u32, arguments: Va
 
 async fn outcome(builtins: &Builtins, call: &InsideCall) -> Outcome {
     let context = RunContext::alone(Actor::local(), Duration::from_secs(1));
-    run_alone(builtins, call, &context, &At(Timestamp(0))).await
+    run_alone(builtins, call, &context, &FixedClock(Timestamp(0))).await
 }
 
 #[tokio::test]
@@ -102,20 +102,20 @@ fn definitions_are_valid_and_all_may_be_repeated() {
 /// The results of a query whose one call returned `content`, and its handle.
 async fn results_with(content: &Value) -> (Results, String) {
     let (memory, blobs) = (MemoryStore::new(), MemoryBlobs::new());
-    let mut scribe = Scribe::new("default", "q", 1);
-    let mut appends = vec![scribe.create()];
-    let events = machine::advance(scribe.head());
-    appends.push(scribe.write(events));
-    let events = scribe.reply(vec![CallWay::Outside { timeout: Duration::from_secs(600) }]);
-    appends.push(scribe.write(events));
+    let mut writer = QueryWriter::new("default", "q", 1);
+    let mut appends = vec![writer.create()];
+    let events = machine::advance(writer.head());
+    appends.push(writer.write(events));
+    let events = writer.reply(vec![CallDisposition::Outside { timeout: Duration::from_secs(600) }]);
+    appends.push(writer.write(events));
     let (large, text) = Large::of(content);
     let mut draft = blobs.begin().await.unwrap();
     draft.write(Bytes::copy_from_slice(text.as_bytes())).await.unwrap();
     draft.seal(large.hash).await.unwrap();
-    let events = scribe.deliver(&Outcome::Success { content: Content::Large(large) }, false);
-    appends.push(scribe.write(events));
+    let events = writer.deliver(&Outcome::Success { content: Content::Large(large) }, false);
+    appends.push(writer.write(events));
     for append in appends {
-        scribe.send(&memory, append);
+        writer.send(&memory, append);
     }
     let stored = memory.load(&Namespace::default(), &"q".parse().unwrap()).await.unwrap().unwrap();
     let mut transcript = Transcript::new(&stored.entries[0]).unwrap();

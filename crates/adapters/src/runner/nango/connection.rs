@@ -5,6 +5,7 @@
 //! short time; a missing one is looked up again, so that a user who has just connected need not wait.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -24,20 +25,20 @@ const CACHED: usize = 4_096;
 
 /// Finds connections, and caches them.
 #[derive(Debug)]
-pub(super) struct UserConnections {
+pub(super) struct ConnectionCache {
     found: Mutex<WeightedCache<ConnectionKey, (String, Instant)>>,
 }
 
 /// Namespace, end user and integration.
 type ConnectionKey = (Namespace, String, String);
 
-impl Default for UserConnections {
+impl Default for ConnectionCache {
     fn default() -> Self {
         Self { found: Mutex::new(WeightedCache::new(CACHED)) }
     }
 }
 
-impl UserConnections {
+impl ConnectionCache {
     /// The id of the connection that a call of `actor` uses for `provider`.
     pub(super) async fn find(
         &self,
@@ -68,13 +69,47 @@ impl UserConnections {
         Ok(id)
     }
 
-    /// Forgets a connection that Nango does not know any more.
+    /// Evicts a connection that Nango no longer knows.
     pub(super) fn forget(&self, namespace: &Namespace, actor: &Actor, provider: &str) {
         if let Some(user) = actor.user() {
             let key = (namespace.clone(), user.to_owned(), provider.to_owned());
             self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         }
     }
+}
+
+/// Of these integrations, those that a user cannot use, each with what the user has to do.
+pub(super) async fn unconnected(
+    client: &NangoClient,
+    namespace: &Namespace,
+    user: &str,
+    providers: BTreeSet<String>,
+    time_left: impl Fn() -> Duration,
+) -> Result<BTreeMap<String, String>, NangoError> {
+    let request = NangoRequest::get(&["connections"]).with("tags[end_user_id]", user);
+    let answer = client.send(namespace, &request, time_left).await?;
+    let listed = answer.body.get("connections").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let reason = |provider: &str| {
+        let own = || listed.iter().filter(|connection| is_own(connection, user, provider));
+        if own().any(|connection| !has_expired(connection)) {
+            return None;
+        }
+        let (what, link) = match own().next() {
+            Some(_) => {
+                (format!("the login of user `{user}` at `{provider}` has expired"), "a link to connect it again")
+            }
+            None => (format!("user `{user}` has not connected `{provider}`"), "a link to connect it"),
+        };
+        Some(format!("{what}: a call of the tool answers with {link}"))
+    };
+    Ok(providers.into_iter().filter_map(|provider| reason(&provider).map(|reason| (provider, reason))).collect())
+}
+
+/// Whether a connection is one of this user to this provider. What was asked for is compared again: a filter that the server
+/// ignores would hand out another user's connection.
+fn is_own(connection: &Value, user: &str, provider: &str) -> bool {
+    connection.get("provider_config_key").and_then(Value::as_str) == Some(provider)
+        && connection.pointer("/tags/end_user_id").and_then(Value::as_str) == Some(user)
 }
 
 async fn look_up(
@@ -87,13 +122,8 @@ async fn look_up(
     let request = NangoRequest::get(&["connections"]).with("tags[end_user_id]", user).with("integrationId", provider);
     let answer = client.send(namespace, &request, time_left).await?;
     let listed = answer.body.get("connections").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    // What was asked for is compared again: a filter that the server ignores would hand out another user's connection.
-    let is_own = |connection: &&Value| {
-        connection.get("provider_config_key").and_then(Value::as_str) == Some(provider)
-            && connection.pointer("/tags/end_user_id").and_then(Value::as_str) == Some(user)
-    };
     let created = |connection: &Value| connection.get("created").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let own: Vec<_> = listed.iter().filter(is_own).collect();
+    let own: Vec<_> = listed.iter().filter(|connection| is_own(connection, user, provider)).collect();
     let working = own.iter().filter(|connection| !has_expired(connection)).max_by_key(|connection| created(connection));
     if let Some(id) = working.and_then(|connection| connection.get("connection_id")?.as_str()) {
         return Ok(id.to_owned());

@@ -1,4 +1,4 @@
-//! Why a call through Nango has no result, and how that is told to the model.
+//! Why a call through Nango has no result, and how that is reported to the model.
 //!
 //! Nango reports a failure of an action script as 500, so the `code` of its body decides and not the status. A 401 means
 //! that *our* key is wrong; a login of the user that has expired is a 424 with the provider's own status.
@@ -46,7 +46,7 @@ pub(super) enum NangoError {
     /// Nango could not be connected to: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
-    /// Nango broke off or failed by itself. Whether a request took effect is not known.
+    /// The connection to Nango broke, or Nango itself failed. Whether a request took effect is not known.
     #[error("{0}")]
     Unavailable(String),
     #[error("{0}")]
@@ -110,10 +110,10 @@ impl NangoError {
         let error = body.get("error").unwrap_or(body);
         let text = |name: &str| error.get(name).and_then(Value::as_str);
         let code = text("code").unwrap_or_default();
-        let said = text("message").or_else(|| error.pointer("/payload/message").and_then(Value::as_str));
-        let said = said.map(|said| clip(said, LONGEST_MESSAGE));
+        let detail = text("message").or_else(|| error.pointer("/payload/message").and_then(Value::as_str));
+        let detail = detail.map(|detail| clip(detail, LONGEST_MESSAGE));
         let with =
-            |message: &str| said.as_ref().map_or_else(|| message.to_owned(), |said| format!("{message}: {said}"));
+            |message: &str| detail.as_ref().map_or_else(|| message.to_owned(), |detail| format!("{message}: {detail}"));
         let payload = || error.get("payload").filter(|payload| !payload.is_null()).cloned();
         match (status.as_u16(), code) {
             (401 | 403, _) => Self::Misconfigured(format!(
@@ -179,9 +179,9 @@ mod tests {
     fn check(status: u16, body: &Value, code: &str, message: &str) -> Outcome {
         let error = NangoError::of_answer(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body);
         let outcome = error.into_outcome();
-        let Outcome::Failure { code: found, message: said, .. } = &outcome else { panic!("{outcome:?}") };
-        assert_eq!(found, code, "{status} {body}: {said}");
-        assert!(said.contains(message), "{status} {body}: {said}");
+        let Outcome::Failure { code: found, message: text, .. } = &outcome else { panic!("{outcome:?}") };
+        assert_eq!(found, code, "{status} {body}: {text}");
+        assert!(text.contains(message), "{status} {body}: {text}");
         outcome
     }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_own_answer_is_told_apart() {
+    fn the_providers_own_answer_is_distinguished() {
         let with = |status: Value, headers: Value| {
             json!({"error": {"code": "script_http_error", "payload": {"why": 1},
                 "upstream": {"status": status, "headers": headers, "body": {"error": "quota"}}}})

@@ -1,47 +1,55 @@
 //! Tools of Nango integrations: reads of synced records, and actions.
 //!
 //! The arguments were validated against the tool's schema, and their `input` wrapper is removed here, once. A call uses
-//! the connection of the query's end user; tools that clients define cannot use Nango, since the key and the shared
-//! connections are the operator's.
+//! the connection of the query's end user. The key and the shared connections are the operator's, so a tool that a client
+//! has stored uses only the integrations that the operator names ([`ProviderGrants`]).
 
 mod action;
 mod client;
 mod condition;
 mod connection;
 mod error;
+mod grant;
 mod live;
 mod query;
 mod records;
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bosun_core::{
-    Binding, Outcome,
+    Actor, Binding, Namespace, Outcome,
     machine::outcome_code,
-    tool::{Nango, ToolOrigin, routing::ToolRoute, wrapper},
+    tool::{Nango, routing::ToolRoute, wrapper},
 };
 use bosun_engine::{
-    Clock, Runner,
+    Clock,
     runner::{InsideCall, RunContext, RunReply},
+    user_connections::UserConnections,
 };
 use serde_json::Value;
 
 use self::{
-    action::ActionRun, client::NangoClient, connection::UserConnections, error::NangoError, query::RecordQuery,
+    action::ActionRun, client::NangoClient, connection::ConnectionCache, error::NangoError, query::RecordQuery,
     records::RecordRead,
 };
 use crate::{outbound::Pool, secret::Secrets};
 
 pub use self::{
     client::{NangoSettings, SECRET_KEY, SECRET_NAME},
+    grant::{GrantedNango, ProviderGrants},
     live::{LiveFault, check_live},
 };
 
-/// Runs tools with [`Binding::Nango`].
+/// Runs tools with [`Binding::Nango`], for every registry of a server; [`GrantedNango`] is its runner in one.
 pub struct NangoRunner {
     client: NangoClient,
-    connections: UserConnections,
+    connections: ConnectionCache,
     clock: Arc<dyn Clock>,
 }
 
@@ -55,7 +63,7 @@ impl NangoRunner {
     #[must_use]
     pub fn new(settings: NangoSettings, secrets: Arc<Secrets>, pool: Arc<Pool>, clock: Arc<dyn Clock>) -> Self {
         let client = NangoClient::new(settings, secrets, pool);
-        Self { client, connections: UserConnections::default(), clock }
+        Self { client, connections: ConnectionCache::default(), clock }
     }
 
     #[must_use]
@@ -64,11 +72,6 @@ impl NangoRunner {
     }
 
     async fn start(&self, call: &InsideCall, nango: &Nango, context: &RunContext) -> Result<RunReply, NangoError> {
-        if call.tool.origin != ToolOrigin::Operator {
-            let message =
-                "a tool that a client has defined cannot use the server's Nango; put it in a file of `--tools`";
-            return Err(NangoError::Misconfigured(message.to_owned()));
-        }
         let input = wrapper::unwrap(&call.tool.parameters, Value::clone(&call.arguments));
         let (namespace, provider) = (&call.namespace, nango.provider());
         let time_left = || context.time_left();
@@ -111,10 +114,7 @@ impl NangoRunner {
     fn action<'a>(&'a self, call: &'a InsideCall, provider: &'a str, action: &'a str) -> ActionRun<'a> {
         ActionRun { client: &self.client, namespace: &call.namespace, provider, action, now: self.clock.now() }
     }
-}
 
-#[async_trait]
-impl Runner for NangoRunner {
     async fn run(&self, call: &InsideCall, context: &RunContext) -> RunReply {
         let Binding::Nango(nango) = &call.tool.binding else {
             let message = format!("tool `{}` is not one of a Nango integration", call.tool.name);
@@ -132,5 +132,25 @@ impl Runner for NangoRunner {
             return Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message).into();
         };
         self.action(call, provider, action).poll(handle, || context.time_left()).await
+    }
+}
+
+/// How long a list of tools waits for Nango.
+const LISTING_PATIENCE: Duration = Duration::from_secs(5);
+
+#[async_trait]
+impl UserConnections for NangoRunner {
+    async fn unconnected(
+        &self,
+        namespace: &Namespace,
+        actor: &Actor,
+        providers: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let Some(user) = actor.user() else { return Ok(BTreeMap::new()) };
+        let found = connection::unconnected(&self.client, namespace, user, providers, || LISTING_PATIENCE);
+        match tokio::time::timeout(LISTING_PATIENCE, found).await {
+            Ok(found) => found.map_err(|error| error.to_string()),
+            Err(_) => Err("Nango does not answer".to_owned()),
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nango returns records oldest first and cannot sort or filter them, so all of them are read, up to a ceiling, and
 //! the query is applied here. Where there are more, only those that changed recently are read: the newest are what a
-//! caller asks for. A model that does not exist is an empty list at Nango; the state of the syncs tells it apart.
+//! caller asks for. A model that does not exist is an empty list at Nango; the state of the syncs distinguishes it.
 
 use std::time::Duration;
 

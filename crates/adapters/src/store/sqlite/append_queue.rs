@@ -19,7 +19,7 @@ use bosun_engine::{
     resource::ResourceChange,
     store::{
         Append, CommitFigures, Encoded, IdempotentRequest, Position, Rejection, Rejections, Removal, StoreError,
-        StoreStats, StoredDocument, WebhookChange,
+        StoreStats, StoredDocument, TermChange, WebhookChange,
         conversations::{ConversationPart, Joining},
     },
 };
@@ -55,6 +55,8 @@ pub(super) struct Queued {
     pub(super) records: EncodedRecords,
     pub(super) joins: Option<Joining>,
     pub(super) adds: Option<QueuedExchange>,
+    /// What it does to the index of queries.
+    pub(super) terms: Option<TermChange>,
 }
 
 /// Audit records that are queued without an append.
@@ -87,6 +89,7 @@ impl QueuedRecords {
 impl Queued {
     pub(super) fn new(append: Append, audited: bool) -> Result<Self, StoreError> {
         let (is_whole, moves) = (append.is_whole(), append.moves());
+        let terms = TermChange::of(&append.entries);
         let blobs = append.entries.iter().filter_map(|entry| Some(entry.event.large()?.hash)).collect();
         let row = |Encoded { entry, body, .. }| Row { seq: entry.seq, at: entry.at, body };
         let rows = append.entries.into_iter().map(row).collect();
@@ -109,6 +112,7 @@ impl Queued {
             records: EncodedRecords::of(&append.records, audited).map_err(unwritable)?,
             joins,
             adds,
+            terms,
         })
     }
 }

@@ -21,7 +21,7 @@ use super::{
     inspect::{self, BLOBS, StoreFault, StoreInspection},
     open::{self, DATABASE, LOCK, OpenError},
 };
-use crate::ownership;
+use crate::file_ownership;
 
 /// Pages that are copied between two reports of progress.
 const STEP: i32 = 1_024;
@@ -136,7 +136,7 @@ fn check_target(from: &Path, to: &Path, replace: bool) -> Result<(), BackupError
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(ending);
     path.with_file_name(name)
@@ -151,8 +151,8 @@ struct BackupDraft {
 
 impl BackupDraft {
     fn begin(to: &Path) -> Result<Self, BackupError> {
-        let path = beside(to, DRAFT);
-        ownership::make_private(&path).map_err(target(&path))?;
+        let path = sibling(to, DRAFT);
+        file_ownership::create_private_dir(&path).map_err(target(&path))?;
         let lock = open::lock(&path).map_err(|error| match error {
             OpenError::Directory { source, .. } => BackupError::Target { path: path.clone(), source },
             _ => BackupError::Running(to.into()),
@@ -232,7 +232,7 @@ impl BackupDraft {
     fn finish(self, to: &Path) -> Result<(), BackupError> {
         fs::remove_file(self.path.join(LOCK)).map_err(target(&self.path))?;
         sync_directory(&self.path)?;
-        let old = beside(to, OLD);
+        let old = sibling(to, OLD);
         // There is always one complete copy: the old one keeps its content until the new one is in place.
         let replaced = fs::exists(to).map_err(target(to))?;
         if replaced {

@@ -1,6 +1,6 @@
 //! Checkpoints of the WAL, without making commits wait for them.
 //!
-//! A thread of its own copies most of the WAL into the database while the writer goes on; the WAL can restart only when
+//! A thread of its own copies most of the WAL into the database while the writer continues; the WAL can restart only when
 //! all of it has been copied, so the writer copies the rest that was appended meanwhile. The WAL therefore stays near
 //! [`LONG`] pages under any load, and no commit waits for more than that last part.
 
@@ -23,7 +23,7 @@ const LONG: i64 = 4_096;
 const LONGER: i64 = LONG / 4;
 /// At most this many pages are left for the writer to copy.
 const SHORT: i64 = 256;
-/// How often the thread tries to get that close while the writer goes on appending.
+/// How often the thread tries to get that close while the writer continues appending.
 const ROUNDS: u32 = 4;
 
 const MEASURE: CheckpointMode = CheckpointMode::NOOP;

@@ -12,7 +12,7 @@ use bosun_core::{
 };
 use bosun_engine::store::{
     PAGE_BYTES, StoreError,
-    conversations::{Conversation, Exchange, Frame, Listing, SaidInConversation, Size, WantedConversations, outdated},
+    conversations::{Conversation, ConversationTurn, Exchange, Frame, Listing, Size, WantedConversations, outdated},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -166,29 +166,29 @@ pub(super) fn history(
     namespace: &Namespace,
     key: &ConversationKey,
     mut frame: Frame,
-) -> Result<Vec<SaidInConversation>, StoreError> {
+) -> Result<Vec<ConversationTurn>, StoreError> {
     let mut statement = connection.prepare_cached(HISTORY).map_err(unavailable)?;
     let mut rows = statement.query(params![namespace.as_str(), key.memory, key.id]).map_err(unavailable)?;
-    let mut said = Vec::new();
+    let mut turns = Vec::new();
     while let Some(row) = rows.next().map_err(unavailable)? {
         let size = size(row).map_err(unavailable)?;
         if !frame.take(size) {
             break;
         }
-        said.push(read(row, key.clone())?);
+        turns.push(read(row, key.clone())?);
     }
-    said.reverse();
-    Ok(said)
+    turns.reverse();
+    Ok(turns)
 }
 
 fn size(row: &Row<'_>) -> rusqlite::Result<Size> {
     Ok(Size { messages: row.get(4)?, tokens: row.get(5)?, bytes: row.get(6)? })
 }
 
-fn read(row: &Row<'_>, key: ConversationKey) -> Result<SaidInConversation, StoreError> {
+fn read(row: &Row<'_>, key: ConversationKey) -> Result<ConversationTurn, StoreError> {
     let body = row.get_ref(7).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
     let history = History::from_document(body).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
-    Ok(SaidInConversation {
+    Ok(ConversationTurn {
         key,
         query: uid(row, 0)?,
         name: name(row, 1)?,
@@ -236,13 +236,13 @@ pub(super) fn conversations(
     Ok(page(items, limit, total))
 }
 
-pub(super) fn said(
+pub(super) fn conversation_turns(
     connection: &Connection,
     namespace: &Namespace,
     wanted: &WantedConversations,
     after: Option<QueryUid>,
     limit: usize,
-) -> Result<Listing<SaidInConversation>, StoreError> {
+) -> Result<Listing<ConversationTurn>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
     let from = format!(
         "FROM exchanges JOIN conversations ON conversation = conversations.id WHERE {WANTED} \

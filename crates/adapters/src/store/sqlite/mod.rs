@@ -2,7 +2,7 @@
 //!
 //! One writer thread commits in batches: what is appended while one commit waits for the disk is the next commit. The
 //! file is in WAL mode with `synchronous = FULL`, so readers never wait and a commit that was reported is on the disk.
-//! After a failed commit it is not known whether anything was kept; the waiters get an error, and the store goes on
+//! After a failed commit it is not known whether anything was kept; the waiters get an error, and the store continues
 //! with a fresh connection. A second process on the same file is refused.
 
 mod append_queue;
@@ -13,11 +13,13 @@ mod claimable;
 mod connection;
 mod conversations;
 mod inspect;
+mod list;
 mod open;
 mod read;
 mod remove;
 mod resources;
 mod schema;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -46,7 +48,7 @@ use bosun_engine::store::{
     Answered, Append, CommitFigures, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch,
     Records, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats, Stored, WantedQueries, Webhook,
     WebhookChange, Webhooks,
-    conversations::{Conversation, Frame, Listing, SaidInConversation, WantedConversations},
+    conversations::{Conversation, ConversationTurn, Frame, Listing, WantedConversations},
 };
 use rusqlite::Connection;
 
@@ -189,7 +191,7 @@ impl Records for Sqlite {
         self.read(move |connection| audit::usage(connection, &namespace, since)).await
     }
 
-    async fn tend_records(&self, now: Timestamp) -> Result<bool, StoreError> {
+    async fn maintain_records(&self, now: Timestamp) -> Result<bool, StoreError> {
         if !self.audited {
             return Ok(false);
         }
@@ -216,7 +218,7 @@ impl Conversations for Sqlite {
         namespace: &Namespace,
         key: &ConversationKey,
         frame: Frame,
-    ) -> Result<Vec<SaidInConversation>, StoreError> {
+    ) -> Result<Vec<ConversationTurn>, StoreError> {
         let (namespace, key) = (namespace.clone(), key.clone());
         self.read(move |connection| conversations::history(connection, &namespace, &key, frame)).await
     }
@@ -232,15 +234,16 @@ impl Conversations for Sqlite {
         self.read(move |connection| conversations::conversations(connection, &namespace, &wanted, after, limit)).await
     }
 
-    async fn said(
+    async fn conversation_turns(
         &self,
         namespace: &Namespace,
         wanted: &WantedConversations,
         after: Option<QueryUid>,
         limit: usize,
-    ) -> Result<Listing<SaidInConversation>, StoreError> {
+    ) -> Result<Listing<ConversationTurn>, StoreError> {
         let (namespace, wanted) = (namespace.clone(), wanted.clone());
-        self.read(move |connection| conversations::said(connection, &namespace, &wanted, after, limit)).await
+        self.read(move |connection| conversations::conversation_turns(connection, &namespace, &wanted, after, limit))
+            .await
     }
 }
 
@@ -319,7 +322,7 @@ impl Store for Sqlite {
 
     async fn list(&self, namespace: &Namespace, page: &QueryPage) -> Result<ListedQueries, StoreError> {
         let (namespace, page) = (namespace.clone(), page.clone());
-        self.read(move |connection| read::list(connection, &namespace, &page)).await
+        self.read(move |connection| list::list(connection, &namespace, &page)).await
     }
 
     async fn is_in_use(&self, namespace: &Namespace) -> Result<bool, StoreError> {

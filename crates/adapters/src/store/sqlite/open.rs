@@ -21,7 +21,7 @@ use super::{
     connection::Connector,
     schema,
 };
-use crate::ownership;
+use crate::file_ownership;
 
 pub(super) const DATABASE: &str = "bosun.db";
 pub(super) const LOCK: &str = "bosun.lock";
@@ -91,7 +91,7 @@ pub(super) struct Opened {
 
 pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     let unusable = |source| OpenError::Directory { dir: dir.into(), source };
-    ownership::make_private(dir).map_err(unusable)?;
+    file_ownership::create_private_dir(dir).map_err(unusable)?;
     let lock = lock(dir)?;
     let path = dir.join(DATABASE);
     if is_absent(dir, &path).map_err(unusable)? {
@@ -99,10 +99,10 @@ pub(super) fn open(dir: &Path) -> Result<Opened, OpenError> {
     }
     check_header(&path)?;
     for name in [DATABASE, LOG, LOG_INDEX, LOCK] {
-        ownership::withdraw(&dir.join(name));
+        file_ownership::revoke_world_access(&dir.join(name));
     }
     let connector = Connector::new(path);
-    let epoch = take_over(&connector).map_err(|fault| fault.at(connector.path()))?;
+    let epoch = raise_epoch(&connector).map_err(|fault| fault.at(connector.path()))?;
     Ok(Opened { lock, connector, epoch })
 }
 
@@ -230,7 +230,7 @@ impl OpenFault {
 }
 
 /// Checks the database, upgrades it, and raises its epoch to ours.
-fn take_over(connector: &Connector) -> Result<i64, OpenFault> {
+fn raise_epoch(connector: &Connector) -> Result<i64, OpenFault> {
     // Nothing may be changed before the database is known to be ours: this connection only reads, except for the
     // recovery of a WAL, which SQLite does by itself.
     let reading = connector.read()?;

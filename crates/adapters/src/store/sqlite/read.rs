@@ -12,10 +12,7 @@ use bosun_core::{
     CallId, ContentHash, Entry, Event, Head, Namespace, QueryName, QueryUid, Seq, Timestamp, event::DecodeError,
     journal::JournalSize,
 };
-use bosun_engine::store::{
-    Answered, ENDING, ListedQueries, PAGE_BYTES, QueryPage, RequestKey, Runnable, StoreError, Stored, WantedQueries,
-    shown_from,
-};
+use bosun_engine::store::{Answered, RequestKey, Runnable, StoreError, Stored, WantedQueries};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::connection::Connector;
@@ -61,42 +58,9 @@ pub(super) fn unavailable(error: rusqlite::Error) -> StoreError {
     StoreError::Unavailable(Box::new(error))
 }
 
-/// An upper bound of all ids, so that a page without a cursor is read by the same index.
-const AFTER_ALL: &[u8] = &[0xff; 17];
-
-const COUNT: &str = "SELECT count(*) FROM queries WHERE namespace = ?1 AND (?2 IS NULL OR status = ?2)";
-const COUNT_APPROVALS: &str =
-    "SELECT count(*) FROM queries WHERE approvals > 0 AND namespace = ?1 AND (?2 IS NULL OR status = ?2)";
 /// A journal is contiguous, from `id << 24` on; its first entry has sequence number 1.
 pub(super) const LOAD: &str = "SELECT uid, bytes, head, journal.seq, at, body FROM queries JOIN journal \
      ON key > id << 24 AND key < (id + 1) << 24 WHERE namespace = ?1 AND name = ?2 ORDER BY key";
-// These two have no LIMIT: an unreadable query does not count, and rows are read only as far as wanted.
-pub(super) const LIST: &str = "SELECT uid, head, journal.seq, at, body, bytes FROM queries JOIN journal \
-     ON key = id << 24 | 1 WHERE namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) ORDER BY uid DESC";
-/// The same for queries with calls that wait for approval.
-pub(super) const LIST_APPROVALS: &str = "SELECT uid, head, journal.seq, at, body, bytes FROM queries \
-     INDEXED BY queries_with_approvals JOIN journal \
-     ON key = id << 24 | 1 WHERE approvals > 0 AND namespace = ?1 AND uid < ?2 AND (?3 IS NULL OR status = ?3) \
-     ORDER BY uid DESC";
-/// The last entries of the journals of a page, in the order of [`LIST`]: of queries that have ended, and of those that
-/// wait. For all others the head is sufficient.
-pub(super) const LATEST: &str = "SELECT uid, journal.seq, at, body FROM queries JOIN journal \
-     ON key > (id << 24) + max(1, queries.seq - CASE WHEN expires IS NULL THEN ?5 ELSE ?6 END) \
-     AND key <= (id << 24) + queries.seq \
-     WHERE namespace = ?1 AND uid < ?2 AND uid >= ?3 AND (?4 IS NULL OR status = ?4) \
-     AND (expires IS NOT NULL OR deadline IS NOT NULL) ORDER BY uid DESC, key";
-/// The same for queries with calls that wait for approval, in the order of [`LIST_APPROVALS`].
-pub(super) const LATEST_APPROVALS: &str = "SELECT uid, journal.seq, at, body FROM queries \
-     INDEXED BY queries_with_approvals JOIN journal \
-     ON key > (id << 24) + max(1, queries.seq - CASE WHEN expires IS NULL THEN ?5 ELSE ?6 END) \
-     AND key <= (id << 24) + queries.seq \
-     WHERE approvals > 0 AND namespace = ?1 AND uid < ?2 AND uid >= ?3 AND (?4 IS NULL OR status = ?4) \
-     ORDER BY uid DESC, key";
-/// All of a journal except its first entry.
-pub(super) const REST: &str = "SELECT journal.seq, at, body FROM queries JOIN journal \
-     ON key > (id << 24) + 1 AND key < (id + 1) << 24 WHERE namespace = ?1 AND uid = ?2 ORDER BY key";
-/// Enough for an answer with a few calls in it. The journal of a query that waits for more calls is read completely.
-const WAITING: usize = 8;
 pub(super) const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM queries WHERE namespace = ?1) \
      OR EXISTS (SELECT 1 FROM conversations WHERE namespace = ?1)";
 pub(super) const NEXT_NAMESPACE: &str = "SELECT namespace FROM queries WHERE namespace > ?1 ORDER BY namespace LIMIT 1";
@@ -210,86 +174,6 @@ pub(super) fn referred(connection: &Connection, blobs: &[ContentHash]) -> Result
     Ok(referred)
 }
 
-pub(super) fn list(
-    connection: &Connection,
-    namespace: &Namespace,
-    page: &QueryPage,
-) -> Result<ListedQueries, StoreError> {
-    let status = page.status.map(bosun_core::Status::as_str);
-    let before = page.before.as_ref().map_or(AFTER_ALL, |uid| uid.as_bytes());
-    let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
-    let total = snapshot
-        .prepare_cached(if page.approvals { COUNT_APPROVALS } else { COUNT })
-        .and_then(|mut statement| statement.query_row(params![namespace.as_str(), status], |row| row.get(0)))
-        .map_err(unavailable)?;
-    let list = if page.approvals { LIST_APPROVALS } else { LIST };
-    let mut statement = snapshot.prepare_cached(list).map_err(unavailable)?;
-    let mut rows = statement.query(params![namespace.as_str(), before, status]).map_err(unavailable)?;
-    let mut queries = Vec::new();
-    let (mut bytes, mut last, mut next) = (0, page.before, None);
-    while let Some(row) = rows.next().map_err(unavailable)? {
-        if queries.len() == page.limit || bytes > PAGE_BYTES {
-            next = last;
-            break;
-        }
-        bytes += row.get::<_, usize>(5).map_err(unavailable)?;
-        let uid = uid(row, 0)?;
-        last = Some(uid);
-        queries.extend(readable(uid, head(uid, row, 1).and_then(|head| Ok((head, vec![entry(uid, row, 2)?]))))?);
-    }
-    let latest = if page.approvals { LATEST_APPROVALS } else { LATEST };
-    add_latest(&snapshot, latest, namespace, &mut queries, before, status)?;
-    Ok(ListedQueries { queries, next, total })
-}
-
-/// Adds the last entries of the journals of a page, whose youngest query is before `before`. One statement reads them,
-/// except those of queries that wait for many calls.
-fn add_latest(
-    snapshot: &Connection,
-    latest: &str,
-    namespace: &Namespace,
-    queries: &mut Vec<(Head, Vec<Entry>)>,
-    before: &[u8],
-    status: Option<&str>,
-) -> Result<(), StoreError> {
-    let Some(oldest) = queries.last().map(|(head, _)| head.uid) else { return Ok(()) };
-    let mut statement = snapshot.prepare_cached(latest).map_err(unavailable)?;
-    let mut rows = statement
-        .query(params![namespace.as_str(), before, oldest.as_bytes(), status, WAITING, ENDING])
-        .map_err(unavailable)?;
-    let mut unreadable = HashSet::new();
-    let mut place = 0;
-    while let Some(row) = rows.next().map_err(unavailable)? {
-        let uid = uid(row, 0)?;
-        // Both are in the same order; a query that was left out before is skipped.
-        while queries.get(place).is_some_and(|(head, _)| head.uid > uid) {
-            place += 1;
-        }
-        let Some((_, entries)) = queries.get_mut(place).filter(|(head, _)| head.uid == uid) else { continue };
-        match readable(uid, entry(uid, row, 1))? {
-            Some(entry) => entries.push(entry),
-            None => drop(unreadable.insert(uid)),
-        }
-    }
-    for (head, entries) in &mut *queries {
-        let from = |entries: &[Entry]| shown_from(head, entries[1..].iter().map(|entry| &entry.event));
-        let from = match from(entries) {
-            Some(from) => from,
-            None => {
-                entries.truncate(1);
-                match readable(head.uid, rest(snapshot, namespace, head.uid))? {
-                    Some(rest) => entries.extend(rest),
-                    None => drop(unreadable.insert(head.uid)),
-                }
-                from(entries).unwrap_or_default()
-            }
-        };
-        entries.drain(1..=from);
-    }
-    queries.retain(|(head, _)| !unreadable.contains(&head.uid));
-    Ok(())
-}
-
 pub(super) fn is_in_use(connection: &Connection, namespace: &Namespace) -> Result<bool, StoreError> {
     connection
         .prepare_cached(IN_USE)
@@ -303,17 +187,6 @@ pub(super) fn namespaces(connection: &Connection) -> Result<Vec<Namespace>, Stor
     found.sort_unstable();
     found.dedup();
     Ok(found)
-}
-
-/// All entries of a query except the first.
-fn rest(snapshot: &Connection, namespace: &Namespace, uid: QueryUid) -> Result<Vec<Entry>, StoreError> {
-    let mut statement = snapshot.prepare_cached(REST).map_err(unavailable)?;
-    let mut rows = statement.query(params![namespace.as_str(), uid.as_bytes()]).map_err(unavailable)?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next().map_err(unavailable)? {
-        entries.push(entry(uid, row, 0)?);
-    }
-    Ok(entries)
 }
 
 /// The namespaces that `next` finds, one index lookup each.
@@ -336,7 +209,7 @@ pub(super) fn runnable(
     wanted: &WantedQueries,
 ) -> Result<Vec<Runnable>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(unavailable)?;
-    let namespaces = wanted.in_turn(each_namespace(&snapshot, NEXT_NAMESPACE_WITH_WORK)?);
+    let namespaces = wanted.round_robin(each_namespace(&snapshot, NEXT_NAMESPACE_WITH_WORK)?);
     let share = wanted.share(namespaces.len());
     let mut lists = Vec::with_capacity(namespaces.len());
     for namespace in namespaces {
@@ -420,7 +293,7 @@ pub(super) fn next_deadline(connection: &Connection) -> Result<Option<Timestamp>
 }
 
 /// A query that cannot be read must not hide the others: it is left out, and logged.
-fn readable<T>(uid: QueryUid, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn readable<T>(uid: QueryUid, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error @ StoreError::Unreadable { .. }) => {
@@ -443,13 +316,13 @@ pub(super) fn name<T: std::str::FromStr<Err: std::error::Error + Send + Sync + '
     text.parse().map_err(|error| StoreError::Unavailable(Box::new(error)))
 }
 
-fn head(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Head, StoreError> {
+pub(super) fn head(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Head, StoreError> {
     let text = row.get_ref(column).and_then(|value| Ok(value.as_str()?)).map_err(unavailable)?;
     serde_json::from_str(text).map_err(|error| StoreError::Unreadable { uid, source: DecodeError::Malformed(error) })
 }
 
 /// The entry in three columns: `seq`, `at` and `body`.
-fn entry(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Entry, StoreError> {
+pub(super) fn entry(uid: QueryUid, row: &Row<'_>, column: usize) -> Result<Entry, StoreError> {
     counted(uid, row, column, &mut JournalSize::default())
 }
 

@@ -6,10 +6,13 @@ mod opening;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
-use bosun_core::{Actor, Content, Outcome, audit::Action, content::Large, machine};
+use bosun_core::{
+    Actor, Content, Outcome, Status, audit::Action, content::Large, machine, query::TargetKind,
+    tool::label_selector::LabelSelector,
+};
 use bosun_engine::resource::{ManifestChange, ResourceKey, ResourceKind};
 use bosun_engine::testing::{
-    scribe::Scribe,
+    query_writer::QueryWriter,
     store_contract::{StorePlace, fold},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -92,10 +95,10 @@ impl Held {
 async fn appends_without_a_waiter_cost_no_commit_of_their_own() {
     let directory = TestDirectory::new();
     let held = Held::new(&directory);
-    let mut scribe = Scribe::new("default", "a", 1);
-    held.push(scribe.create());
-    held.push(scribe.write(machine::advance(scribe.head())));
-    let last = held.push(scribe.write(scribe.reply(Vec::new())));
+    let mut writer = QueryWriter::new("default", "a", 1);
+    held.push(writer.create());
+    held.push(writer.write(machine::advance(writer.head())));
+    let last = held.push(writer.write(writer.reply(Vec::new())));
     let waiting = held.wait(last);
     let store = held.release();
     waiting.await.unwrap();
@@ -108,7 +111,7 @@ async fn everything_that_is_queued_is_one_commit() {
     let held = Held::new(&directory);
     let waiting: Vec<_> = (1..=64)
         .map(|number| {
-            let position = held.push(Scribe::new("default", &format!("q{number}"), number).create());
+            let position = held.push(QueryWriter::new("default", &format!("q{number}"), number).create());
             held.wait(position)
         })
         .collect();
@@ -123,9 +126,9 @@ async fn everything_that_is_queued_is_one_commit() {
 async fn an_append_without_a_waiter_is_committed_too() {
     let directory = TestDirectory::new();
     let store = directory.store();
-    let mut scribe = Scribe::new("default", "a", 1);
-    scribe.start(&store);
-    let (namespace, name) = (scribe.head().namespace.clone(), scribe.head().name.clone());
+    let mut writer = QueryWriter::new("default", "a", 1);
+    writer.start(&store);
+    let (namespace, name) = (writer.head().namespace.clone(), writer.head().name.clone());
     // A commit is counted after it has happened, so the test polls the count.
     while store.stats().commits == 0 {
         tokio::task::yield_now().await;
@@ -137,15 +140,15 @@ async fn an_append_without_a_waiter_is_committed_too() {
 #[tokio::test]
 async fn a_conflict_within_a_batch_does_not_affect_its_other_appends() {
     let directory = TestDirectory::new();
-    let mut shared = Scribe::new("default", "shared", 1);
+    let mut shared = QueryWriter::new("default", "shared", 1);
     shared.start(&directory.store());
     let mut stale = shared.clone();
 
     let held = Held::new(&directory);
-    let first = held.push(Scribe::new("default", "first", 2).create());
+    let first = held.push(QueryWriter::new("default", "first", 2).create());
     held.push(shared.write(machine::advance(shared.head())));
     let lost = held.push(stale.write(machine::cancel(stale.head(), None, &Actor::local())));
-    let taken = held.push(Scribe::new("default", "first", 3).create());
+    let taken = held.push(QueryWriter::new("default", "first", 3).create());
     let last = held.push(shared.write(shared.reply(Vec::new())));
     let waiting = [first, lost, taken, last].map(|position| held.wait(position));
     let store = held.release();
@@ -164,9 +167,9 @@ async fn a_conflict_within_a_batch_does_not_affect_its_other_appends() {
 async fn a_batch_of_conflicts_only_is_not_committed() {
     let directory = TestDirectory::new();
     let held = Held::new(&directory);
-    let mut scribe = Scribe::new("default", "a", 1);
-    scribe.create();
-    let lost = held.push(scribe.write(machine::advance(scribe.head())));
+    let mut writer = QueryWriter::new("default", "a", 1);
+    writer.create();
+    let lost = held.push(writer.write(machine::advance(writer.head())));
     let waiting = held.wait(lost);
     let store = held.release();
     assert!(matches!(waiting.await, Err(StoreError::Conflict(_))));
@@ -182,12 +185,12 @@ async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     directory.connection().execute_batch(trigger).unwrap();
 
     let held = Held::new(&directory);
-    let refused = bosun_core::Spec { input: "refuse me".into(), ..bosun_engine::testing::scribe::spec() };
-    let first = held.push(Scribe::new("default", "first", 1).create());
-    let mut scribe = Scribe::new("default", "a", 2);
-    let lost = held.push(scribe.create_as(refused));
-    let builds_on_it = held.push(Append { after: lost, ..scribe.write(machine::advance(scribe.head())) });
-    let last = held.push(Scribe::new("default", "last", 3).create());
+    let refused = bosun_core::Spec { input: "refuse me".into(), ..bosun_engine::testing::query_writer::spec() };
+    let first = held.push(QueryWriter::new("default", "first", 1).create());
+    let mut writer = QueryWriter::new("default", "a", 2);
+    let lost = held.push(writer.create_as(refused));
+    let builds_on_it = held.push(Append { after: lost, ..writer.write(machine::advance(writer.head())) });
+    let last = held.push(QueryWriter::new("default", "last", 3).create());
     let waiting = [first, lost, builds_on_it, last].map(|position| held.wait(position));
     let store = held.release();
     let [first, lost, builds_on_it, last] = futures_util::future::join_all(waiting).await.try_into().unwrap();
@@ -195,44 +198,41 @@ async fn an_append_that_sqlite_refuses_does_not_fail_its_batch() {
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert!(matches!(builds_on_it, Err(StoreError::Unavailable(_))), "{builds_on_it:?}");
     assert_eq!(store.stats().commits, 1);
-    let listed = store
-        .list(&Namespace::default(), &QueryPage { limit: 9, before: None, status: None, approvals: false })
-        .await
-        .unwrap();
+    let listed = store.list(&Namespace::default(), &QueryPage { limit: 9, ..QueryPage::default() }).await.unwrap();
     assert_eq!(listed.total, 2);
 }
 
-/// After `fault`, writes fail; after `repair`, the same store goes on.
+/// After `fault`, writes fail; after `repair`, the same store continues.
 async fn check_failed_commit(fault: &str, repair: &str) {
     let directory = TestDirectory::new();
     let store = directory.store();
-    let before = Scribe::new("default", "before", 1).start(&store);
+    let before = QueryWriter::new("default", "before", 1).start(&store);
     store.durable(before).await.unwrap();
     directory.connection().execute_batch(fault).unwrap();
-    let mut scribe = Scribe::new("default", "a", 2);
-    let position = scribe.start(&store);
+    let mut writer = QueryWriter::new("default", "a", 2);
+    let position = writer.start(&store);
     let lost = store.durable(position).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
-    let builds_on_it = scribe.append(&store, machine::advance(scribe.head()));
+    let builds_on_it = writer.append(&store, machine::advance(writer.head()));
 
     directory.connection().execute_batch(repair).unwrap();
     assert!(matches!(store.durable(builds_on_it).await, Err(StoreError::Unavailable(_))));
-    let (namespace, name) = (scribe.head().namespace.clone(), scribe.head().name.clone());
+    let (namespace, name) = (writer.head().namespace.clone(), writer.head().name.clone());
     assert!(store.load(&namespace, &name).await.unwrap().is_none(), "it was rolled back");
-    let position = Scribe::new("default", "a", 3).start(&store);
+    let position = QueryWriter::new("default", "a", 3).start(&store);
     store.durable(position).await.unwrap();
     assert_eq!(store.stats().commits, 2);
 }
 
 #[tokio::test]
-async fn a_failed_batch_is_reported_to_all_waiters_and_the_store_goes_on() {
+async fn a_failed_batch_is_reported_to_all_waiters_and_the_store_continues() {
     // The transaction is rolled back in the middle, as it is when the disk fails.
     let fault = "CREATE TRIGGER fail BEFORE INSERT ON journal BEGIN SELECT RAISE(ROLLBACK, 'failed'); END";
     check_failed_commit(fault, "DROP TRIGGER fail").await;
 }
 
 #[tokio::test]
-async fn a_failed_commit_is_reported_to_all_waiters_and_the_store_goes_on() {
+async fn a_failed_commit_is_reported_to_all_waiters_and_the_store_continues() {
     // Everything is written, and then COMMIT itself fails.
     let fault = "CREATE TABLE parent (id INTEGER PRIMARY KEY);
                  CREATE TABLE child (id INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
@@ -245,21 +245,21 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
     let directory = TestDirectory::new();
     let held = Held::new(&directory);
     let limit = Arc::clone(&held.opened.connector.page_limit);
-    limit.store(40, Ordering::SeqCst);
+    limit.store(60, Ordering::SeqCst);
     let store = held.release();
-    let spec = bosun_core::Spec { input: "x".repeat(8 << 10), ..bosun_engine::testing::scribe::spec() };
+    let spec = bosun_core::Spec { input: "x".repeat(8 << 10), ..bosun_engine::testing::query_writer::spec() };
     let mut kept = Vec::new();
     let mut number = 0;
     let mut create = async || {
         number += 1;
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        let append = scribe.create_as(spec.clone());
-        let position = scribe.send(&store, append);
-        store.durable(position).await.map(|()| scribe)
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        let append = writer.create_as(spec.clone());
+        let position = writer.send(&store, append);
+        store.durable(position).await.map(|()| writer)
     };
     let refused = loop {
         match create().await {
-            Ok(scribe) => kept.push(scribe),
+            Ok(writer) => kept.push(writer),
             Err(error) => break error,
         }
     };
@@ -267,21 +267,18 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
     assert!(cause.to_string().contains("full"), "{cause}");
     assert!(!kept.is_empty());
     assert!(create().await.is_err(), "it is still full");
-    for scribe in &kept {
-        let head = scribe.head();
+    for writer in &kept {
+        let head = writer.head();
         assert!(store.load(&head.namespace, &head.name).await.unwrap().is_some(), "reads still work");
     }
     limit.store(0, Ordering::SeqCst);
     // The current connection has the old limit; the failure makes the store open a new one.
     let recovered = match create().await {
-        Ok(scribe) => scribe,
+        Ok(writer) => writer,
         Err(_) => create().await.unwrap(),
     };
     kept.push(recovered);
-    let listed = store
-        .list(&Namespace::default(), &QueryPage { limit: 99, before: None, status: None, approvals: false })
-        .await
-        .unwrap();
+    let listed = store.list(&Namespace::default(), &QueryPage { limit: 99, ..QueryPage::default() }).await.unwrap();
     assert_eq!(listed.total, kept.len() as u64, "what failed left nothing behind");
     drop(store);
     let whole: String = directory.connection().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -292,13 +289,13 @@ async fn a_full_disk_refuses_writes_not_reads_and_recovers_without_a_restart() {
 async fn a_process_that_takes_over_the_store_fences_off_the_earlier_one() {
     let directory = TestDirectory::new();
     let store = directory.store();
-    let position = Scribe::new("default", "a", 1).start(&store);
+    let position = QueryWriter::new("default", "a", 1).start(&store);
     store.durable(position).await.unwrap();
     // Like a process that bypassed the lock: on another machine, for example.
     directory.connection().execute_batch("UPDATE writer SET epoch = epoch + 1").unwrap();
-    let position = Scribe::new("default", "b", 2).start(&store);
+    let position = QueryWriter::new("default", "b", 2).start(&store);
     assert!(matches!(store.durable(position).await, Err(StoreError::Fenced)));
-    let refused = store.append(Scribe::new("default", "c", 3).create());
+    let refused = store.append(QueryWriter::new("default", "c", 3).create());
     assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
     assert!(matches!(store.close().await, Err(StoreError::Fenced)));
     let listed: i64 = directory.connection().query_row("SELECT count(*) FROM queries", [], |row| row.get(0)).unwrap();
@@ -307,9 +304,9 @@ async fn a_process_that_takes_over_the_store_fences_off_the_earlier_one() {
 
 /// A commit target that panics on its first commit, and succeeds on the second.
 #[derive(Default)]
-struct Crashing(u32);
+struct PanickingTarget(u32);
 
-impl writer::CommitTarget for Crashing {
+impl writer::CommitTarget for PanickingTarget {
     fn commit(
         &mut self,
         _: &[Queued],
@@ -349,10 +346,10 @@ impl writer::CommitTarget for Crashing {
 async fn a_panic_of_the_writer_leaves_no_caller_waiting() {
     let queue = Arc::new(AppendQueue::default());
     let writing = Arc::clone(&queue);
-    let thread = thread::spawn(move || writer::run(&writing, &mut Crashing::default()));
-    let lost = queue.push(Queued::new(Scribe::new("default", "a", 1).create(), true).unwrap()).unwrap();
+    let thread = thread::spawn(move || writer::run(&writing, &mut PanickingTarget::default()));
+    let lost = queue.push(Queued::new(QueryWriter::new("default", "a", 1).create(), true).unwrap()).unwrap();
     assert!(matches!(queue.settled(lost).await, Err(StoreError::Unavailable(_))));
-    let kept = queue.push(Queued::new(Scribe::new("default", "b", 2).create(), true).unwrap()).unwrap();
+    let kept = queue.push(Queued::new(QueryWriter::new("default", "b", 2).create(), true).unwrap()).unwrap();
     queue.settled(kept).await.unwrap();
     assert!(matches!(queue.remove(Removal::Outdated, Timestamp(0)).await, Err(StoreError::Unavailable(_))));
     let what = ManifestChange::Remove(ResourceKey::new(ResourceKind::Agent, Namespace::default(), "a"));
@@ -368,9 +365,10 @@ async fn an_unreadable_query_hides_no_other() {
     let directory = TestDirectory::new();
     let store = directory.store();
     let names = ["broken-head", "broken-journal", "newer", "fine"];
-    let mut scribes: Vec<_> = (1..).zip(names).map(|(number, name)| Scribe::new("default", name, number)).collect();
-    for scribe in &mut scribes {
-        let position = scribe.start(&store);
+    let mut writers: Vec<_> =
+        (1..).zip(names).map(|(number, name)| QueryWriter::new("default", name, number)).collect();
+    for writer in &mut writers {
+        let position = writer.start(&store);
         store.durable(position).await.unwrap();
     }
     drop(store);
@@ -384,16 +382,16 @@ async fn an_unreadable_query_hides_no_other() {
         .unwrap();
     let store = directory.store();
     let load = async |index: usize| {
-        let head = scribes[index].head();
+        let head = writers[index].head();
         store.load(&head.namespace, &head.name).await
     };
-    assert_eq!(&load(0).await.unwrap().unwrap().head, scribes[0].head(), "the journal says what the head was");
-    assert!(matches!(load(1).await, Err(StoreError::Unreadable { uid, .. }) if uid == scribes[1].uid()));
+    assert_eq!(&load(0).await.unwrap().unwrap().head, writers[0].head(), "the journal says what the head was");
+    assert!(matches!(load(1).await, Err(StoreError::Unreadable { uid, .. }) if uid == writers[1].uid()));
     let newer = load(2).await.unwrap_err();
     let cause = std::error::Error::source(&newer).unwrap().to_string();
     assert!(cause.contains("version 99, newer"), "{cause}");
     assert!(load(3).await.unwrap().is_some());
-    let page = QueryPage { limit: 1, before: None, status: None, approvals: false };
+    let page = QueryPage { limit: 1, ..QueryPage::default() };
     let listed = store.list(&Namespace::default(), &page).await.unwrap();
     assert_eq!((listed.queries.len(), listed.total), (1, 4));
     assert_eq!(listed.queries[0].0.name.as_str(), "fine");
@@ -406,9 +404,9 @@ async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
     let directory = TestDirectory::new();
     let store = directory.store();
     for (number, name) in (1..).zip(["oldest", "broken", "youngest"]) {
-        let mut scribe = Scribe::new("default", name, number);
-        scribe.start_and_pause(&store, Duration::from_secs(600));
-        let position = scribe.resolve_and_complete(&store);
+        let mut writer = QueryWriter::new("default", name, number);
+        writer.start_and_pause(&store, Duration::from_secs(600));
+        let position = writer.resolve_and_complete(&store);
         store.durable(position).await.unwrap();
     }
     drop(store);
@@ -416,7 +414,7 @@ async fn pages_continue_after_a_query_whose_last_entry_cannot_be_read() {
          WHERE key = (SELECT (id << 24) + seq FROM queries WHERE name = 'broken')";
     assert_eq!(directory.connection().execute(broken, []).unwrap(), 1);
     let store = directory.store();
-    let mut page = QueryPage { limit: 1, before: None, status: None, approvals: false };
+    let mut page = QueryPage { limit: 1, ..QueryPage::default() };
     let mut pages = Vec::new();
     loop {
         let listed = store.list(&Namespace::default(), &page).await.unwrap();
@@ -437,14 +435,14 @@ async fn references_to_blobs_are_deleted_with_their_query() {
     let content = |text: &str| Content::Large(Large::of(&text.into()).0);
     let all = ["shared", "own"].map(|text| Large::of(&text.into()).0.hash);
     for (number, texts) in [(1, ["shared", "own"]), (2, ["shared", "shared"])] {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        scribe.start(&store);
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        writer.start(&store);
         for text in texts {
-            scribe.ask_outside(&store, Duration::from_secs(600));
-            let events = scribe.deliver(&Outcome::Success { content: content(text) }, false);
-            scribe.append(&store, events);
+            writer.ask_outside(&store, Duration::from_secs(600));
+            let events = writer.deliver(&Outcome::Success { content: content(text) }, false);
+            writer.append(&store, events);
         }
-        store.durable(scribe.position()).await.unwrap();
+        store.durable(writer.position()).await.unwrap();
     }
     assert_eq!(store.referred(&all).await.unwrap(), HashSet::from(all));
     drop(store);
@@ -460,12 +458,12 @@ async fn the_wal_is_checkpointed_during_writes() {
     let directory = TestDirectory::new();
     let store = directory.store();
     let log = directory.path().join("bosun.db-wal");
-    let spec = bosun_core::Spec { input: "x".repeat(256 << 10), ..bosun_engine::testing::scribe::spec() };
+    let spec = bosun_core::Spec { input: "x".repeat(256 << 10), ..bosun_engine::testing::query_writer::spec() };
     let mut largest = 0;
     for number in 0..400 {
-        let mut scribe = Scribe::new("default", &format!("q{number}"), number);
-        let append = scribe.create_as(spec.clone());
-        let position = scribe.send(&store, append);
+        let mut writer = QueryWriter::new("default", &format!("q{number}"), number);
+        let append = writer.create_as(spec.clone());
+        let position = writer.send(&store, append);
         store.durable(position).await.unwrap();
         largest = largest.max(std::fs::metadata(&log).unwrap().len());
     }
@@ -488,41 +486,7 @@ fn every_read_uses_an_index() {
                 "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
             ],
         ),
-        (
-            read::LIST,
-            vec![
-                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
-            ],
-        ),
-        (
-            read::LIST_APPROVALS,
-            vec![
-                "SEARCH queries USING INDEX queries_with_approvals (namespace=? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)",
-            ],
-        ),
-        (
-            read::LATEST_APPROVALS,
-            vec![
-                "SEARCH queries USING INDEX queries_with_approvals (namespace=? AND uid>? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-            ],
-        ),
-        (
-            read::LATEST,
-            vec![
-                "SEARCH queries USING INDEX queries_by_age (namespace=? AND uid>? AND uid<?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-            ],
-        ),
-        (
-            read::REST,
-            vec![
-                "SEARCH queries USING COVERING INDEX queries_by_age (namespace=? AND uid=?)",
-                "SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-            ],
-        ),
+        (list::ENTRIES, vec!["SEARCH journal USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"]),
         (read::REFERRED, vec!["SEARCH blobs USING PRIMARY KEY (hash=?)"]),
         (
             read::IN_USE,
@@ -554,13 +518,49 @@ fn every_read_uses_an_index() {
         (read::NEXT_DEADLINE, vec!["SEARCH queries USING COVERING INDEX queries_by_deadline (deadline>?)"]),
     ];
     for (sql, expect) in plans {
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-        let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
-        let plan: Vec<String> = statement
-            .query_map(rusqlite::params_from_iter(unbound), |row| row.get(3))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
-        assert_eq!(plan, expect, "{sql}");
+        check_plan(&connection, sql, &expect);
     }
+}
+
+#[track_caller]
+fn check_plan(connection: &Connection, sql: &str, expect: &[&str]) {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let unbound = vec![rusqlite::types::Null; statement.parameter_count()];
+    let plan: Vec<String> = statement
+        .query_map(rusqlite::params_from_iter(unbound), |row| row.get(3))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(plan, expect, "{sql}");
+}
+
+/// A list is read in the order of one index, and no list sorts or reads the rows of other sessions, labels or states.
+#[test]
+fn every_list_uses_an_index() {
+    let directory = TestDirectory::new();
+    drop(directory.store());
+    let connection = directory.connection();
+    let before = Some(QueryWriter::new("default", "q", 1).uid());
+    let check = |page: QueryPage, expect: &str, also: &[&str]| {
+        let search = list::ListSearch::new(&Namespace::default(), &QueryPage { before, ..page });
+        let first = format!("SEARCH {expect}");
+        let journal = "SEARCH journal USING INTEGER PRIMARY KEY (rowid=?)";
+        // What is compared row by row is listed behind what is read.
+        check_plan(&connection, &search.list, &[&[first.as_str()], also, &[journal]].concat());
+    };
+    check(QueryPage::default(), "queries USING INDEX queries_by_age (namespace=? AND uid<?)", &[]);
+    let page = QueryPage { approvals: true, ..QueryPage::default() };
+    check(page, "queries USING INDEX queries_with_approvals (namespace=? AND uid<?)", &[]);
+    let page = QueryPage { status: Some(Status::Failed), ..QueryPage::default() };
+    check(page, "queries USING INDEX queries_ended (namespace=? AND status=? AND uid<?)", &[]);
+    let page = QueryPage { status: Some(Status::Waiting), ..QueryPage::default() };
+    check(page, "queries USING INDEX queries_open (namespace=? AND uid<?)", &[]);
+    let by_term = "found USING COVERING INDEX query_terms_by_value (namespace=? AND name=? AND value=? AND uid<?)";
+    let row = "SEARCH queries USING INTEGER PRIMARY KEY (rowid=?)";
+    let page = QueryPage { session: Some("s".to_owned()), status: Some(Status::Waiting), ..QueryPage::default() };
+    check(page, by_term, &[row]);
+    let page = QueryPage { target: Some((TargetKind::Agent, "a".to_owned())), ..QueryPage::default() };
+    check(page, by_term, &[row]);
+    let labels = LabelSelector::parse("team=red").unwrap();
+    check(QueryPage { labels, ..QueryPage::default() }, by_term, &[row]);
 }

@@ -72,7 +72,7 @@ struct WriterCrashed;
 
 /// Writes until the queue is stopped.
 pub(super) fn run(queue: &AppendQueue, target: &mut impl CommitTarget) {
-    let mut pace = Pace::default();
+    let mut pace = BatchPacing::default();
     let mut failing = false;
     while let Some(batch) = queue.next_batch(pace.wait()) {
         if let Some(last) = batch.last() {
@@ -137,7 +137,7 @@ fn report(reason: &Rejection) {
     }
 }
 
-/// Turns a panic into a rejection, so that the thread goes on. A commit that did not end leaves nothing behind.
+/// Turns a panic into a rejection, so that the thread continues. A commit that did not end leaves nothing behind.
 fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Rejection::Unavailable(Arc::new(WriterCrashed)))
 }
@@ -149,7 +149,7 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
 /// never for a single client, and not when no caller has arrived for a while: then the others are not about to come
 /// back either, and the writer would idle next to idle cores.
 #[derive(Debug, Default)]
-struct Pace {
+struct BatchPacing {
     served: usize,
     took: Duration,
 }
@@ -159,7 +159,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(1);
 /// When no caller has arrived for this long, the batch is committed.
 const LULL: Duration = Duration::from_micros(200);
 
-impl Pace {
+impl BatchPacing {
     fn observe(&mut self, served: usize, took: Duration) {
         self.served = served;
         self.took = (self.took * 7 + took) / 8;

@@ -1,18 +1,18 @@
 //! Asking an agent of a running server: what `bosun query` and `bosun chat` have in common.
 //!
-//! [`AgentOptions`] names the agent, its server, and the tools of this client; [`Asker`] is built from it before
+//! [`AgentOptions`] names the agent, its server, and the tools of this client; [`AgentClient`] is built from it before
 //! anything is sent. The client library asks and runs the tools; [`Screen`] observes it.
 
-mod person;
+mod prompt;
 mod screen;
 mod tools;
 
 use std::path::PathBuf;
 
-use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Key, Question};
+use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Question};
 
-use super::server_options::open_client;
-use person::Person;
+use super::server_options::ServerOptions;
+pub(super) use prompt::TerminalPrompt;
 pub(super) use screen::{Detail, Screen, progress_line};
 pub(super) use tools::{Run, run_command};
 
@@ -31,15 +31,8 @@ pub(super) struct AgentOptions {
     /// Which tools the agent may use: its own (ark), yours (n8n), or both (hybrid)
     #[arg(long, value_name = "SOURCE", value_parser = ["ark", "n8n", "hybrid"])]
     tool_source: Option<String>,
-    /// URL of the server
-    #[arg(long, value_name = "URL", env = "BOSUN_SERVER", default_value = "http://127.0.0.1:8080")]
-    server: String,
-    /// Key for the server: its secret, both halves as pk-…:sk-…, or a token
-    #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
-    key: Option<Key>,
-    /// Namespace of the agent and of its queries; default: the key's own
-    #[arg(long)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    server: ServerOptions,
     /// Running time that a query may use, for instance 30s or 2m; waiting for your tools does not count
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
@@ -47,33 +40,33 @@ pub(super) struct AgentOptions {
 
 impl AgentOptions {
     /// Checks tools and commands against each other; nothing is sent.
-    pub(super) fn open(self) -> anyhow::Result<Asker> {
-        Ok(Asker {
+    pub(super) fn open(self) -> anyhow::Result<AgentClient> {
+        Ok(AgentClient {
             tools: tools::load(self.tools.as_deref(), self.runs)?,
-            client: open_client(&self.server, self.namespace, self.key.as_ref())?,
+            client: self.server.open()?,
             agent: self.agent,
             tool_source: self.tool_source,
             timeout: self.timeout,
-            person: Person::default(),
+            prompt: TerminalPrompt::default(),
         })
     }
 }
 
 /// An agent to ask, and the tools of this client.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct AgentClient {
     pub(super) client: Client,
     pub(super) agent: String,
     tools: ClientTools,
     tool_source: Option<String>,
     timeout: Option<String>,
-    person: Person,
+    prompt: TerminalPrompt,
 }
 
-impl Asker {
+impl AgentClient {
     /// The question to the agent, as the query of this name. The person at the terminal decides what the agent cannot.
     pub(super) fn question(&self, name: &str, input: &str) -> Question<'_> {
-        let mut question = self.client.ask(&self.agent, input).named(name).tools(&self.tools).decided_by(&self.person);
+        let mut question = self.client.ask(&self.agent, input).named(name).tools(&self.tools).decided_by(&self.prompt);
         if let Some(source) = &self.tool_source {
             question = question.set("toolSource", source.as_str());
         }

@@ -67,7 +67,7 @@ impl Screen {
     }
 
     pub(in crate::commands) fn asking(&self, agent: &str, input: &str) -> io::Result<()> {
-        self.say(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
+        self.print(&format!("{BOLD}{agent}{BOLD:#}  {input}"))
     }
 
     /// Shows an event of a query.
@@ -80,7 +80,10 @@ impl Screen {
             return writeln!(stdout(), "{line}");
         }
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let name = text("/name");
+        // A call of another agent is shown with the way to it.
+        let way = data["agentPath"].as_array().into_iter().flatten().skip(1).filter_map(Value::as_str);
+        let name: String = way.chain([text("/name")]).collect::<Vec<_>>().join(" › ");
+        let name = name.as_str();
         let is_of_calls = self.detail == Detail::Calls;
         match event.name.as_str() {
             "agent_thinking" if data["attempt"].as_u64() > Some(1) => {
@@ -126,7 +129,7 @@ impl Screen {
     /// This program stops watching; the query continues.
     pub(in crate::commands) fn left_behind(&mut self, url: &str) -> io::Result<()> {
         self.end_text()?;
-        self.say(&format!(
+        self.print(&format!(
             "the query continues without this client\n  see it:    curl '{url}'\n  cancel it: curl -X PATCH '{url}/cancel'"
         ))
     }
@@ -183,13 +186,13 @@ impl Screen {
     fn step(&mut self, style: Style, mark: &str, text: &str) -> io::Result<()> {
         self.end_text()?;
         if self.detail == Detail::Calls {
-            return self.say(&format!("  {style}{mark}{style:#} {text}"));
+            return self.print(&format!("  {style}{mark}{style:#} {text}"));
         }
         let seconds = self.begun.elapsed().as_secs_f64();
-        self.say(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"))
+        self.print(&format!("{DIM}{seconds:8.3} s{DIM:#}  {style}{mark}{style:#} {text}"))
     }
 
-    fn say(&self, line: &str) -> io::Result<()> {
+    fn print(&self, line: &str) -> io::Result<()> {
         if self.detail == Detail::Events { Ok(()) } else { writeln!(stderr(), "{line}") }
     }
 }

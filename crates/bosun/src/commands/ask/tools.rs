@@ -126,8 +126,8 @@ pub(in crate::commands) async fn run_command(command: &str, arguments: &Value) -
         child.wait().await.map_err(|error| format!("the exit status of the command cannot be read: {error}"))?;
     if !status.success() {
         let complaint = String::from_utf8_lossy(&complaint.bytes).trim().to_owned();
-        let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
-        return Err(format!("the command ended with {status}{said}"));
+        let detail = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
+        return Err(format!("the command ended with {status}{detail}"));
     }
     if answer.is_cut {
         return Err(format!("the command answered with more than {LONGEST_RESULT} bytes"));

@@ -13,7 +13,7 @@ use anyhow::Context;
 use bosun_client::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::ask::{AgentOptions, Asker, Detail, Screen, has_completed};
+use super::ask::{AgentClient, AgentOptions, Detail, Screen, has_completed};
 use input::{Input, Line};
 
 const DIM: Style = Style::new().dimmed();
@@ -51,18 +51,18 @@ enum Ended {
     Unanswered,
     /// Ctrl-C has cancelled it.
     Cancelled,
-    /// Ctrl-C came twice: the query goes on, and this program does not wait for it.
+    /// Ctrl-C came twice: the query continues, and this program does not wait for it.
     Left,
 }
 
 impl Chat {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let asker = self.options.open()?;
-        check_agent(&asker).await?;
+        let agent_client = self.options.open()?;
+        check_agent(&agent_client).await?;
         let conversation = Conversation {
             is_continued: self.conversation.is_some(),
             id: self.conversation.unwrap_or_else(|| Client::new_name("chat")),
-            asker,
+            agent_client,
         };
         let interrupts = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
         conversation.hold(Input::open()?, interrupts).await
@@ -70,13 +70,13 @@ impl Chat {
 }
 
 /// Reports an unknown agent before a line is typed, unless the key has no right to list agents.
-async fn check_agent(asker: &Asker) -> anyhow::Result<()> {
-    let agents = match asker.client.names("agents").await {
+async fn check_agent(agent_client: &AgentClient) -> anyhow::Result<()> {
+    let agents = match agent_client.client.names("agents").await {
         Ok(agents) => agents,
         Err(error) if error.code() == Some("right_missing") => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let name = &asker.agent;
+    let name = &agent_client.agent;
     anyhow::ensure!(
         agents.contains(name),
         match agents.as_slice() {
@@ -88,7 +88,7 @@ async fn check_agent(asker: &Asker) -> anyhow::Result<()> {
 }
 
 struct Conversation {
-    asker: Asker,
+    agent_client: AgentClient,
     id: String,
     is_continued: bool,
 }
@@ -125,7 +125,7 @@ impl Conversation {
             }
         }
         if is_terminal {
-            self.take_leave()?;
+            self.print_how_to_continue()?;
             return Ok(ExitCode::SUCCESS);
         }
         Ok(if unanswered == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -134,7 +134,7 @@ impl Conversation {
     /// Asks one question. The first Ctrl-C cancels it, the second one leaves it.
     async fn ask(&self, question: &str, interrupts: &mut Signal) -> anyhow::Result<Ended> {
         let name = Client::new_name("chat");
-        let question = self.asker.question(&name, question).conversation(&self.id);
+        let question = self.agent_client.question(&name, question).conversation(&self.id);
         let mut screen = Screen::new(Detail::Calls);
         {
             let mut asking = pin!(question.observed_by(&mut screen));
@@ -146,7 +146,7 @@ impl Conversation {
             }
             let cancelling = async {
                 // One that cannot be cancelled is shown by the stream as well.
-                let _ = self.asker.client.cancel(&name).await;
+                let _ = self.agent_client.client.cancel(&name).await;
                 // The stream reports how the query ended.
                 pending::<Infallible>().await
             };
@@ -159,12 +159,12 @@ impl Conversation {
                 _ = interrupts.recv() => {}
             }
         }
-        screen.left_behind(&self.asker.client.query_url(&name))?;
+        screen.left_behind(&self.agent_client.client.query_url(&name))?;
         Ok(Ended::Left)
     }
 
     fn greet(&self, input: &Input) -> anyhow::Result<()> {
-        let (agent, server, id) = (&self.asker.agent, self.asker.client.server(), &self.id);
+        let (agent, server, id) = (&self.agent_client.agent, self.agent_client.client.server(), &self.id);
         let begins = if self.is_continued { "continues" } else { "begins" };
         let mut stderr = stderr();
         writeln!(stderr, "{BOLD}{agent}{BOLD:#} {DIM}at {server} {begins} conversation {id}{DIM:#}")?;
@@ -174,8 +174,8 @@ impl Conversation {
         Ok(())
     }
 
-    fn take_leave(&self) -> anyhow::Result<()> {
-        let (agent, id) = (&self.asker.agent, &self.id);
+    fn print_how_to_continue(&self) -> anyhow::Result<()> {
+        let (agent, id) = (&self.agent_client.agent, &self.id);
         writeln!(stderr(), "{DIM}continue with: bosun chat --agent {agent} --conversation {id}{DIM:#}")?;
         Ok(())
     }

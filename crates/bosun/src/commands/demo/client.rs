@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use bosun_client::{Client, ClientError, Delivered, Event, EventStream, OpenCall};
 use serde_json::Value;
 
-use super::timeline::{Side, Timeline, Tone};
+use super::timeline::{Emphasis, Side, Timeline};
 
 /// A query from the view of its client.
 #[derive(Debug)]
@@ -106,9 +106,11 @@ impl<'a> Run<'a> {
             }
             "tool_finished" => timeline.step(Side::Server, "✓", &format!("{} = {}", text("name"), data["result"])),
             "tool_result_received" => {
-                timeline.step(Side::Disk, "▪", &format!("the result is entry {entry}; the model goes on"))
+                timeline.step(Side::Disk, "▪", &format!("the result is entry {entry}; the model continues"))
             }
-            "agent_response" => timeline.toned(Side::Server, "✓", Tone::Good, &format!("“{}”", text("response"))),
+            "agent_response" => {
+                timeline.with_emphasis(Side::Server, "✓", Emphasis::Good, &format!("“{}”", text("response")))
+            }
             "complete" => timeline.step(Side::Disk, "▪", &format!("completed: entry {entry}, the last one")),
             _ => Ok(()),
         }

@@ -1,8 +1,8 @@
-//! `bosun demo`: the whole story, with a real server that is really killed.
+//! `bosun demo`: what Bosun promises, shown with a real server that is killed.
 //!
-//! The server is a process of its own on a temporary store; its model plays a script. Everything that the timeline
-//! shows was observed from outside: events as they arrived, answers as they were given, files on the disk. A deviation
-//! from the promise ends the demonstration with an error.
+//! The server is a process of its own on a temporary store; its model answers from a script. Everything that the
+//! timeline shows was observed from outside: events as they arrived, answers as they were given, files on the disk. A
+//! deviation from the promise ends the demonstration with an error.
 
 mod client;
 mod server;
@@ -21,7 +21,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, ensure};
 use bosun_adapters::runner::builtin::Builtins;
 use bosun_client::{ClientError, OpenCall};
-use bosun_core::{Actor, Namespace, showing::Showing};
+use bosun_core::{Actor, Namespace, result_rendering::ResultRenderer};
 use bosun_engine::{
     Results, SystemClock,
     runner::{InsideCall, RunContext, run_alone},
@@ -30,8 +30,8 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use client::Run;
-use server::{Server, Workplace, size_of};
-use timeline::{Side, Timeline, Tone};
+use server::{DemoDirectory, Server, size_of};
+use timeline::{Emphasis, Side, Timeline};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -52,7 +52,7 @@ const RESULT: &str = "2108";
 const ANSWER: &str = "25% of 8,432 is 2,108";
 const NEWS_QUESTION: &str = "What is the news about Rust?";
 
-/// See a query pause for a tool, outlive its server, and finish.
+/// See a query pause for a tool, survive its server, and finish.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {
     /// Write the example agents into this directory and stop: something for `bosun serve` to serve
@@ -71,7 +71,7 @@ impl Demo {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         // The server is killed when its handle is dropped, so every way of leaving cleans up.
         tokio::select! {
-            told = tell() => told.map(|()| ExitCode::SUCCESS),
+            ended = run_demo() => ended.map(|()| ExitCode::SUCCESS),
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
             _ = terminate.recv() => Ok(ExitCode::from(143)),
         }
@@ -87,8 +87,8 @@ fn write_examples(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn tell() -> anyhow::Result<()> {
-    let place = Workplace::new()?;
+async fn run_demo() -> anyhow::Result<()> {
+    let place = DemoDirectory::new()?;
     write_examples(&place.manifests())?;
     writeln!(
         stdout(),
@@ -99,16 +99,16 @@ async fn tell() -> anyhow::Result<()> {
     timeline.scene("1  The agent needs a tool that only the client has", "the RFC's Example 1")?;
     let server = start(&timeline, &place, "an empty store").await?;
     outside(&timeline, &server).await?;
-    timeline.breathe().await;
+    timeline.pause().await;
     timeline.scene("2  One turn, two tools: one outside, one inside", "hybrid mode")?;
     hybrid(&timeline, &server).await?;
-    timeline.breathe().await;
+    timeline.pause().await;
     timeline.scene("3  The server dies while the query waits", "kill -9")?;
     crash(&timeline, &place, server).await?;
-    Ok(farewell(&timeline)?)
+    Ok(print_next_steps(&timeline)?)
 }
 
-async fn start(timeline: &Timeline, place: &Workplace, store: &str) -> anyhow::Result<Server> {
+async fn start(timeline: &Timeline, place: &DemoDirectory, store: &str) -> anyhow::Result<Server> {
     let begun = timeline.elapsed();
     let server = place.start().await?;
     let millis = (timeline.elapsed() - begun) * 1000.0;
@@ -121,7 +121,7 @@ async fn start(timeline: &Timeline, place: &Workplace, store: &str) -> anyhow::R
     Ok(server)
 }
 
-/// Scene 1: the calculator belongs to the client.
+/// Part 1: the calculator belongs to the client.
 async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, server, "demo-outside").await?;
     let call = run.call().await?;
@@ -130,7 +130,7 @@ async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     expect(&run.answer().await?, ANSWER)
 }
 
-/// Scene 2: `web_search` belongs to the client, `current_time` to the server, and the model calls both.
+/// Part 2: `web_search` belongs to the client, `current_time` to the server, and the model calls both.
 async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     timeline.step(Side::Client, "⇢", &format!("asks research-assistant “{NEWS_QUESTION}” and brings web_search"))?;
     let mut run = Run::create(
@@ -163,13 +163,13 @@ async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     expect(&run.answer().await?, &format!("As of {time}: {news}"))
 }
 
-/// Scene 3: the first scene again, with a kill in the middle.
-async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow::Result<()> {
+/// Part 3: the first part again, with a kill in the middle.
+async fn crash(timeline: &Timeline, place: &DemoDirectory, server: Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, &server, "demo-crash").await?;
     let call = run.call().await?;
     let pid = server.pid;
     server.kill().await?;
-    timeline.toned(Side::Server, "✗", Tone::Bad, &format!("kill -9 {pid}: the process is gone"))?;
+    timeline.with_emphasis(Side::Server, "✗", Emphasis::Bad, &format!("kill -9 {pid}: the process is gone"))?;
     ensure!(run.inside_result().await.is_err(), "the stream of a killed server continued");
     ensure!(run.state().await.is_err(), "a killed server answered");
     timeline.step(Side::Client, "!", "the stream broke, and the server does not answer any more")?;
@@ -179,7 +179,7 @@ async fn crash(timeline: &Timeline, place: &Workplace, server: Server) -> anyhow
         "▪",
         &format!("{kilobytes} KB in {}: all that is left of the query", place.data().display()),
     )?;
-    timeline.breathe().await;
+    timeline.pause().await;
     let server = start(timeline, place, "the same store").await?;
     let mut run = run.reattach(&server.base).await?;
     let state = run.state().await?;
@@ -250,7 +250,7 @@ async fn calculate(timeline: &Timeline, call: &OpenCall) -> anyhow::Result<Strin
     };
     let context = RunContext::alone(Actor::local(), Duration::from_secs(5));
     let outcome = run_alone(&builtins, &call, &context, &SystemClock).await;
-    let result = Showing::default().show(call.id, &outcome);
+    let result = ResultRenderer::default().render(call.id, &outcome);
     ensure!(result == RESULT, "the calculation gave `{result}`, not `{RESULT}`");
     timeline.step(Side::Client, "⚙", &format!("runs {} here: {result}", call.tool.name))?;
     Ok(result)
@@ -269,7 +269,7 @@ fn expect(answer: &str, expected: &str) -> anyhow::Result<()> {
 }
 
 /// A summary, and what to do next.
-fn farewell(timeline: &Timeline) -> io::Result<()> {
+fn print_next_steps(timeline: &Timeline) -> io::Result<()> {
     let program = std::env::args().next().unwrap_or_else(|| "bosun".into());
     writeln!(
         stdout(),

@@ -18,7 +18,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What all processes of the demonstration share.
 #[derive(Debug)]
-pub(super) struct Workplace {
+pub(super) struct DemoDirectory {
     directory: tempfile::TempDir,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Server {
     _lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Workplace {
+impl DemoDirectory {
     pub(super) fn new() -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("bosun-demo-").tempdir();
         Ok(Self { directory: directory.context("cannot create a temporary directory")? })

@@ -35,7 +35,7 @@ impl Side {
 
 /// The emphasis of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(super) enum Emphasis {
     Plain,
     Good,
     Bad,
@@ -56,13 +56,13 @@ impl Timeline {
     }
 
     /// Pauses so that a reader at a terminal can follow. A pipe is not delayed.
-    pub(super) async fn breathe(&self) {
+    pub(super) async fn pause(&self) {
         if io::stdout().is_terminal() {
             tokio::time::sleep(BREATH).await;
         }
     }
 
-    /// A new part of the story; `note` names its source.
+    /// The heading of a new part; `note` names its source.
     pub(super) fn scene(&self, title: &str, note: &str) -> io::Result<()> {
         let used = title.chars().count() + note.chars().count() + 8;
         let rule = "─".repeat(WIDTH.saturating_sub(used).max(3));
@@ -70,15 +70,15 @@ impl Timeline {
     }
 
     pub(super) fn step(&self, side: Side, mark: &str, text: &str) -> io::Result<()> {
-        self.toned(side, mark, Tone::Plain, text)
+        self.with_emphasis(side, mark, Emphasis::Plain, text)
     }
 
-    pub(super) fn toned(&self, side: Side, mark: &str, tone: Tone, text: &str) -> io::Result<()> {
+    pub(super) fn with_emphasis(&self, side: Side, mark: &str, emphasis: Emphasis, text: &str) -> io::Result<()> {
         let (style, label) = side.label();
-        let emphasis = match tone {
-            Tone::Plain => Style::new(),
-            Tone::Good => AnsiColor::Green.on_default().bold(),
-            Tone::Bad => AnsiColor::Red.on_default().bold(),
+        let emphasis = match emphasis {
+            Emphasis::Plain => Style::new(),
+            Emphasis::Good => AnsiColor::Green.on_default().bold(),
+            Emphasis::Bad => AnsiColor::Red.on_default().bold(),
         };
         writeln!(
             stdout(),

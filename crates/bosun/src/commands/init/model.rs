@@ -8,7 +8,7 @@ use serde_json::Value;
 /// What can be chosen with `--model`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ModelChoice {
-    /// Plays a script: no key, no network.
+    /// Answers from a script: no key, no network.
     Scripted,
     OpenAi,
     Anthropic,

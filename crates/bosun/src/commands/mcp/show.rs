@@ -142,12 +142,12 @@ impl Approve {
         let path = ["mcp-servers", &self.name, "approve"];
         let answer = client.post_to(&path, &[], &json!({"tools": self.tools})).await?;
         let approved: Vec<&str> = list(&answer, "/approved").iter().filter_map(Value::as_str).collect();
-        let said = if approved.is_empty() {
+        let summary = if approved.is_empty() {
             "there are no changed definitions to approve".to_owned()
         } else {
             format!("approved: {}", approved.join(", "))
         };
-        writeln!(stdout(), "{said}")?;
+        writeln!(stdout(), "{summary}")?;
         Ok(ExitCode::SUCCESS)
     }
 }

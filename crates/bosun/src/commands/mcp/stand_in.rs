@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-/// Play an MCP server over standard input and output.
+/// Serve as a misbehaving MCP server over standard input and output.
 #[derive(Debug, clap::Args)]
 pub(super) struct StandIn {
     behaviour: String,

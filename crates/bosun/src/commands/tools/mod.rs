@@ -37,7 +37,7 @@ enum Command {
     Search(list::Search),
     Show(show::Show),
     Validate(validate::Validate),
-    Call(call::Call),
+    Call(Box<call::Call>),
     Cache(cache::Cache),
 }
 

@@ -73,7 +73,7 @@ fn rest(name: impl AsRef<str>, make: impl Fn() -> String + 'static) -> Shape {
 }
 
 fn get(path: String) -> Shape {
-    let name = format!("A2A GET {:.60}", path);
+    let name = format!("A2A GET {path:.60}");
     Shape::raw(name, "GET", path, Vec::new)
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{a2a_bodies, schemas};
 use crate::support::rng::Rng;
 
-/// The limit of a body, less what a header of the JSON needs.
+/// The limit of a body, minus what the rest of the JSON needs.
 pub(super) const SIZE: usize = (1 << 20) - (8 << 10);
 
 /// One request that is as bad as it can be.
@@ -122,8 +122,8 @@ fn resolve<'a>(description: &'a Value, mut schema: &'a Value) -> &'a Value {
     schema
 }
 
-/// At most `count` shapes, the same ones every time: those that have hurt before, at least one for each route, and then
-/// the others in a random order.
+/// At most `count` shapes, the same ones every time: those that have found faults before, at least one for each route,
+/// and then the others in a random order.
 pub(super) fn shapes(description: &Value, count: usize, seed: u64) -> Vec<Shape> {
     let routes = routes(description);
     assert!(routes.len() >= 40, "{} routes take a body", routes.len());
@@ -176,7 +176,7 @@ pub(super) fn dense(item: &str) -> String {
     text
 }
 
-/// An object of as many members as fit, all with other names.
+/// An object of as many members as fit, all with different names.
 pub(super) fn object(value: &str) -> String {
     let mut text = String::from("{");
     let mut number = 0;
@@ -358,7 +358,7 @@ fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
     (known, more)
 }
 
-/// A template that unfolds to 20 GB: half of the body refers to the other half.
+/// A template that expands to 20 GB: half of the body refers to the other half.
 fn unfolding() -> Value {
     let half = SIZE / 2;
     json!({

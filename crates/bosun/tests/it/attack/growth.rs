@@ -12,7 +12,7 @@ use tokio::{
 use super::{Attack, hostile_models::HostileModel, mib, target::Target};
 use crate::support::{
     proof::scale,
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
 };
 
 /// The size of everything below a directory, in bytes.
@@ -29,7 +29,7 @@ fn size_of(directory: &Path) -> u64 {
 
 /// A query that waits for one call; the id of the call.
 async fn waiting(target: &Target, name: &str) -> String {
-    let body = scenes::query(name, Scene::Quick);
+    let body = scenarios::query(name, Scenario::Quick);
     let created = target.json("POST", "/v1/queries?wait=20s&view=rfc", &body).await.expect("an answer");
     assert_eq!(created.state(), "waiting", "{}", created.body);
     created.body["toolCall"]["id"].as_str().expect("a call").to_owned()
@@ -156,7 +156,7 @@ async fn half_upload(address: String, path: String, megabytes: usize) -> Option<
     connection.write_all(head.as_bytes()).await.ok()?;
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..megabytes {
-        // A refused client may be disconnected before everything is sent; the answer tells which.
+        // A refused client may be disconnected before everything is sent; the answer shows which.
         if connection.write_all(&piece).await.is_err() {
             break;
         }

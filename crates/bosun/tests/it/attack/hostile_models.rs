@@ -45,7 +45,7 @@ impl HostileModel {
         Self { url, _serving: serving }
     }
 
-    /// Manifests of a model that is this, and of an agent `victim` that uses it.
+    /// Manifests of a model with this API, and of an agent `victim` that uses it.
     pub(super) fn manifests(&self) -> String {
         let url = &self.url;
         format!(
@@ -83,7 +83,7 @@ pub(super) fn query(name: &str, tools: &Value) -> Value {
     json!({"name": name, "input": "go", "target": {"type": "agent", "name": "victim"}, "externalTools": tools})
 }
 
-/// The cost of `attack`, less 64 MiB and a multiple of what was sent.
+/// The cost of `attack`, minus 64 MiB and a multiple of what was sent.
 fn judge(attack: &mut Attack, measure: Measure, watch: &Watch, sent: u64) {
     measure.judge(attack, watch, (64 << 20) + 24 * sent);
 }

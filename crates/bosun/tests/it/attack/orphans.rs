@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::{Attack, target::Target};
 use crate::support::{
     proof::scale,
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
 };
 
 /// One more than there are permits to run.
@@ -23,7 +23,7 @@ const CLIENTS: u64 = 3;
 const ORPHANED: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_query_ends_when_results_come_early_and_all_permits_are_taken() {
+async fn every_query_ends_when_results_come_early_and_all_permits_are_in_use() {
     let mut attack = Attack::begin("h1_orphaned_queries");
     let cycles = scale("BOSUN_ATTACK_CYCLES", 300);
     let target = Arc::new(Target::start(&["--max-running", "2"]).await);
@@ -56,7 +56,8 @@ async fn every_query_ends_when_results_come_early_and_all_permits_are_taken() {
 /// Creates a query, and posts the result before the server has asked for it.
 async fn cycle(target: &Target, name: &str) -> Result<(), String> {
     let path = format!("/v1/namespaces/default/queries/{name}");
-    let created = target.json("POST", "/v1/namespaces/default/queries", &scenes::query(name, Scene::Outside)).await;
+    let created =
+        target.json("POST", "/v1/namespaces/default/queries", &scenarios::query(name, Scenario::Outside)).await;
     let created = created.ok_or("no answer to a creation")?;
     if created.status != 200 {
         return Err(format!("{name} was answered with {}: {}", created.status, created.body));

@@ -16,7 +16,7 @@ const INPUT: &str = "what-only-readers-may-see";
 const ANSWER: &str = "what-only-readers-may-hear";
 
 /// A server with a key for each right, and one that has them all.
-struct Office {
+struct RightsServer {
     target: Target,
     manager: String,
     runner: String,
@@ -25,7 +25,7 @@ struct Office {
     _model: HostileModel,
 }
 
-async fn office() -> Office {
+async fn guarded() -> RightsServer {
     let model = HostileModel::start(|asked| {
         let has_result = asked["messages"].as_array().is_some_and(|all| all.iter().any(|one| one["role"] == "tool"));
         let has_tool = asked["tools"].as_array().is_some_and(|tools| !tools.is_empty());
@@ -44,10 +44,10 @@ async fn office() -> Office {
     let reader = keys.create("reader", "default", &["read"]).await;
     let mut target = Target::start_in(world.with(&["--auth", keys.path()])).await;
     target.key = Some(manager.clone());
-    Office { target, manager, runner, deliverer, reader, _model: model }
+    RightsServer { target, manager, runner, deliverer, reader, _model: model }
 }
 
-impl Office {
+impl RightsServer {
     /// The server's answer to the holder of a key: status and text.
     async fn ask(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, String) {
         let url = format!("{}{path}", self.target.server.base);
@@ -81,25 +81,25 @@ async fn retention_has_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_with_run_cannot_delete() {
     let mut attack = Attack::begin("h5_run_deletes");
-    let office = office().await;
-    let stored = office.target.json("POST", "/v1/memories", &json!({"name": "m"})).await.expect("an answer");
+    let guarded = guarded().await;
+    let stored = guarded.target.json("POST", "/v1/memories", &json!({"name": "m"})).await.expect("an answer");
     assert_eq!(stored.status, 200, "{}", stored.body);
-    office.ended("done", &json!({})).await;
-    office.ended("said", &json!({"memory": {"name": "m"}, "conversationId": "c"})).await;
-    assert!(office.exists("/v1/conversations/c").await);
+    guarded.ended("done", &json!({})).await;
+    guarded.ended("said", &json!({"memory": {"name": "m"}, "conversationId": "c"})).await;
+    assert!(guarded.exists("/v1/conversations/c").await);
 
-    let (status, _) = office.ask(&office.runner, "PUT", "/v1/queries/done", &json!({"ttl": "1ms"})).await;
+    let (status, _) = guarded.ask(&guarded.runner, "PUT", "/v1/queries/done", &json!({"ttl": "1ms"})).await;
     attack.expect(status == 403, || format!("to shorten `ttl` was answered with {status}"));
     let short = json!({
         "name": "short", "input": "x", "target": {"type": "agent", "name": "victim"}, "ttl": "1ms",
         "memory": {"name": "m"}, "conversationId": "c",
     });
-    let (status, text) = office.ask(&office.runner, "POST", "/v1/queries?wait=20s", &short).await;
+    let (status, text) = guarded.ask(&guarded.runner, "POST", "/v1/queries?wait=20s", &short).await;
     attack.expect(status < 500, || format!("a short query was answered with {status}: {text}"));
     retention_has_run().await;
-    attack.expect(office.exists("/v1/queries/done").await, || "an ended query is gone".to_owned());
-    attack.expect(office.exists("/v1/conversations/c").await, || "a conversation is gone".to_owned());
-    let (status, _) = office.ask(&office.manager, "PUT", "/v1/queries/done", &json!({"ttl": "1ms"})).await;
+    attack.expect(guarded.exists("/v1/queries/done").await, || "an ended query is gone".to_owned());
+    attack.expect(guarded.exists("/v1/conversations/c").await, || "a conversation is gone".to_owned());
+    let (status, _) = guarded.ask(&guarded.manager, "PUT", "/v1/queries/done", &json!({"ttl": "1ms"})).await;
     attack.expect(status == 200, || format!("the key with `manage` was answered with {status}"));
     attack.finish();
 }
@@ -107,27 +107,27 @@ async fn a_key_with_run_cannot_delete() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_without_read_is_shown_nothing() {
     let mut attack = Attack::begin("m4_answers_without_read");
-    let office = office().await;
-    office.ended("done", &json!({})).await;
+    let guarded = guarded().await;
+    guarded.ended("done", &json!({})).await;
     let tools = json!([{"name": "lookup"}]);
     let waiting =
         json!({"name": "w", "input": INPUT, "target": {"type": "agent", "name": "victim"}, "externalTools": tools});
-    let created = office.target.json("POST", "/v1/queries?wait=20s&view=rfc", &waiting).await.expect("an answer");
+    let created = guarded.target.json("POST", "/v1/queries?wait=20s&view=rfc", &waiting).await.expect("an answer");
     assert_eq!(created.state(), "waiting", "{}", created.body);
     let result = json!({"toolName": "lookup", "toolResult": "42"});
     let empty = json!({});
     let asked = [
-        (&office.runner, "PUT", "/v1/queries/done", json!({"metadata": {}})),
-        (&office.runner, "PATCH", "/v1/queries/done/cancel", empty.clone()),
-        (&office.runner, "POST", "/v1/queries/done/cancel", empty.clone()),
-        (&office.runner, "POST", "/v1/queries", waiting.clone()),
-        (&office.runner, "POST", "/v1/queries/done/continue", empty),
-        (&office.deliverer, "POST", "/v1/queries/w/tool-result?view=ark", result.clone()),
-        (&office.deliverer, "POST", "/v1/queries/w/tool-result?view=rfc&wait=20s", result.clone()),
-        (&office.deliverer, "POST", "/v1/queries/w/tool-result", result),
+        (&guarded.runner, "PUT", "/v1/queries/done", json!({"metadata": {}})),
+        (&guarded.runner, "PATCH", "/v1/queries/done/cancel", empty.clone()),
+        (&guarded.runner, "POST", "/v1/queries/done/cancel", empty.clone()),
+        (&guarded.runner, "POST", "/v1/queries", waiting.clone()),
+        (&guarded.runner, "POST", "/v1/queries/done/continue", empty),
+        (&guarded.deliverer, "POST", "/v1/queries/w/tool-result?view=ark", result.clone()),
+        (&guarded.deliverer, "POST", "/v1/queries/w/tool-result?view=rfc&wait=20s", result.clone()),
+        (&guarded.deliverer, "POST", "/v1/queries/w/tool-result", result),
     ];
     for (key, method, path, body) in &asked {
-        let (status, text) = office.ask(key, method, path, body).await;
+        let (status, text) = guarded.ask(key, method, path, body).await;
         let shown: Vec<_> = [INPUT, ANSWER].into_iter().filter(|part| text.contains(part)).collect();
         attack.expect(shown.is_empty(), || format!("{method} {path} was answered with {status} and shows {shown:?}"));
     }
@@ -138,7 +138,7 @@ async fn a_key_without_read_is_shown_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_in_urls_and_properties_are_not_shown() {
     let mut attack = Attack::begin("m10_keys_in_views");
-    let office = office().await;
+    let guarded = guarded().await;
     let secrets = ["cnry0url", "cnry1prop", "cnry2head", "cnry3addr", "cnry4tool", "cnry5hdr", "cnry6key"];
     let openai = json!({
         "baseUrl": {"value": format!("https://models.example/v1?api-key={}", secrets[0])},
@@ -156,7 +156,7 @@ async fn keys_in_urls_and_properties_are_not_shown() {
     });
     let mut stored = Vec::new();
     for (path, name, body) in [("models", "m", model), ("mcp-servers", "s", server), ("tools", "t", tool)] {
-        let reply = office.target.json("POST", &format!("/v1/{path}"), &body).await.expect("an answer");
+        let reply = guarded.target.json("POST", &format!("/v1/{path}"), &body).await.expect("an answer");
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
         stored.push((path, name));
     }
@@ -169,7 +169,7 @@ async fn keys_in_urls_and_properties_are_not_shown() {
             format!("{raw}/{kind}"),
             format!("{raw}/{kind}/{name}"),
         ] {
-            let (status, text) = office.ask(&office.reader, "GET", &path, &json!({})).await;
+            let (status, text) = guarded.ask(&guarded.reader, "GET", &path, &json!({})).await;
             let shown: Vec<_> = secrets.iter().filter(|secret| text.contains(**secret)).collect();
             attack.expect(shown.is_empty(), || format!("{path} ({status}) shows {shown:?}"));
         }

@@ -10,7 +10,7 @@ use super::{
     target::{Target, client, read},
 };
 use crate::support::{
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     server::World,
 };
 
@@ -37,7 +37,7 @@ async fn idle(base: &str, count: usize) -> Vec<TcpStream> {
 async fn idle_connections_leave_files_for_work() {
     let mut attack = Attack::begin("l1_idle_connections");
     let target = Target::start_by(World::new(), &format!("ulimit -n {OPEN_FILES}")).await;
-    let query = scenes::query("q", Scene::Quick);
+    let query = scenarios::query("q", Scenario::Quick);
     let created = target.json("POST", "/v1/queries?wait=20s&view=rfc", &query).await.expect("an answer");
     let call = created.body["toolCall"]["id"].as_str().expect("a call").to_owned();
     // One connection that is used all the time.

@@ -1,6 +1,6 @@
 //! H2: a query of the same name as one that is deleted while its turn is prepared.
 
-use bosun_standin::{Plays, StandIn};
+use bosun_standin::{StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use super::{
@@ -17,7 +17,7 @@ async fn a_query_is_never_answered_with_the_question_of_a_deleted_one() {
     let mut attack = Attack::begin("h2_swapped_answers");
     let rounds = scale("BOSUN_ATTACK_ROUNDS", 6);
     let script = "otherwise: [{say: 'answer to: {{ input }}'}]";
-    let script = Plays::parse("script.yaml", script).expect("a script");
+    let script = StandInAnswers::parse("script.yaml", script).expect("a script");
     let model = StandIn::recording(script).await.expect("a port");
     let world = World::new();
     std::fs::write(world.path("manifests").join("talk.yaml"), manifests(&model.url())).expect("manifests");

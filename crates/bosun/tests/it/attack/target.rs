@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// What is kept of an answer; the rest is counted.
 const KEPT: usize = 1 << 20;
 
-/// A server that may be hurt.
+/// The server under attack.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) world: World,
@@ -44,7 +44,7 @@ impl Reply {
         self.body.pointer("/error/code").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The state of the query, in the engine's word.
+    /// The engine's state of the query.
     pub(super) fn state(&self) -> &str {
         self.body["state"].as_str().unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl Target {
     }
 
     /// Starts another process if the last one has ended.
-    pub(super) async fn revive(&mut self) {
+    pub(super) async fn restart(&mut self) {
         self.server.kill().await;
         self.server = self.world.start().await;
     }
@@ -160,7 +160,7 @@ impl Target {
     }
 }
 
-/// What the server had before an attack.
+/// The figures of the server before an attack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure {
     process: Process,
@@ -169,7 +169,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// Bytes by which its memory grew, at the most.
+    /// The maximum growth of its memory, in bytes.
     pub(super) fn grown(self) -> u64 {
         self.process.peak().saturating_sub(self.memory)
     }

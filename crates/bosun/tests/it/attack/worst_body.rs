@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Attack, bodies, mib, target::Target};
 use crate::support::{
     proof::{scale, seed},
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
 };
 
 /// The maximum size of a refusal, and of what an answer repeats of a body.
@@ -31,7 +31,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
     let shapes = bodies::shapes(&description, count, seed());
     let mut watch = target.watch();
     let at_rest = target.process().memory();
-    let mut worst = Worst::default();
+    let mut worst = WorstFigures::default();
     let (mut refused, mut taken) = (0, 0);
     for shape in &shapes {
         let body = shape.body();
@@ -51,7 +51,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
         let name = &shape.name;
         let Some(reply) = reply.filter(|_| target.lives()) else {
             attack.violation(format!("{name}: no answer; {}", target.log()));
-            target.revive().await;
+            target.restart().await;
             watch = target.watch();
             prepare(&target).await;
             continue;
@@ -83,7 +83,7 @@ async fn no_body_costs_more_than_a_small_multiple_of_itself() {
 
 /// Creates what the paths of the shapes refer to.
 async fn prepare(target: &Target) {
-    let query = scenes::query("victim-query", Scene::Quick);
+    let query = scenarios::query("victim-query", Scenario::Quick);
     // They may exist already.
     let _ = target.json("POST", "/v1/queries?wait=20s", &query).await;
     for (path, body) in [
@@ -125,7 +125,7 @@ impl Figure {
 
 /// The worst of each figure, and the shape that it belongs to.
 #[derive(Debug, Default)]
-struct Worst {
+struct WorstFigures {
     answer: Figure,
     memory: Figure,
     cpu: Figure,
@@ -133,7 +133,7 @@ struct Worst {
     control: Figure,
 }
 
-impl Worst {
+impl WorstFigures {
     fn shown(&self) -> Value {
         json!({
             "answer_bytes": self.answer.shown(), "memory_bytes": self.memory.shown(), "cpu_ms": self.cpu.shown(),

@@ -7,7 +7,7 @@
 //!   and not after the query itself; where queries are alone in a conversation, it is right before the query.
 //! - Every request to the model begins with such a history, and for every query that exists, with its own.
 //!
-//! Windows are cut and messages are compared by the rules of `docs/conversations.md`, written once more here.
+//! Windows are cut and messages are compared by the rules of `docs/conversations.md`, implemented independently here.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use bosun_standin::Recorded;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use super::{ROOMS, Room, Window, talk::Told};
+use super::{CONVERSATIONS, SharedConversation, Window, workload::ClientRecord};
 use crate::support::{
     oracle::{Journal, messages, read_journals},
     server::World,
 };
 
-/// What the oracle counted on the way.
+/// The counts of the oracle.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) queries: u64,
@@ -47,39 +47,39 @@ struct Conversation {
 }
 
 /// Compares the clients' records, the files of the world and the requests to the model.
-pub(super) fn judge(world: &World, told: &[Told], requests: &[Recorded]) -> (Figures, Vec<String>) {
+pub(super) fn check(world: &World, records: &[ClientRecord], requests: &[Recorded]) -> (Figures, Vec<String>) {
     let mut violations = Vec::new();
     let journals = read_journals(&world.data(), &mut violations);
     let store = Connection::open_with_flags(world.data().join("bosun.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)
         .expect("a store that no process has open");
-    let mut judge = Judge {
+    let mut oracle = Oracle {
         journals: journals.iter().map(|journal| (journal.head.name.as_str(), journal)).collect(),
-        rooms: HashMap::new(),
+        conversations: HashMap::new(),
         shown: HashMap::new(),
         figures: Figures::default(),
         violations,
     };
-    judge.read_conversations(&store);
-    judge.look_at_journals(&store);
-    told.iter().for_each(|told| judge.look_at_told(told));
-    requests.iter().for_each(|request| judge.look_at_request(request));
-    judge.look_for_unknown_queries();
+    oracle.read_conversations(&store);
+    oracle.look_at_journals(&store);
+    records.iter().for_each(|record| oracle.look_at_record(record));
+    requests.iter().for_each(|request| oracle.look_at_request(request));
+    oracle.look_for_unknown_queries();
     let log = std::fs::read_to_string(world.log()).unwrap_or_default();
-    judge.violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
-    (judge.figures, judge.violations)
+    oracle.violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
+    (oracle.figures, oracle.violations)
 }
 
-struct Judge<'a> {
+struct Oracle<'a> {
     journals: HashMap<&'a str, &'a Journal>,
     /// By memory and id.
-    rooms: HashMap<(String, String), Conversation>,
+    conversations: HashMap<(String, String), Conversation>,
     /// Of each query, the history that is stored with it, as text, and how often the model was asked with it.
     shown: HashMap<&'a str, (String, u64)>,
     figures: Figures,
     violations: Vec<String>,
 }
 
-impl Judge<'_> {
+impl Oracle<'_> {
     fn fault(&mut self, name: &str, what: impl std::fmt::Display) {
         self.violations.push(format!("{name}: {what}"));
     }
@@ -94,22 +94,22 @@ impl Judge<'_> {
                 format!("{strays} exchanges without a conversation, {empty} conversations without one"),
             );
         }
-        for room in ROOMS {
-            let conversation = self.read_conversation(store, room);
-            self.rooms.insert((room.memory.to_owned(), room.id.to_owned()), conversation);
+        for shared in CONVERSATIONS {
+            let conversation = self.read_conversation(store, shared);
+            self.conversations.insert((shared.memory.to_owned(), shared.id.to_owned()), conversation);
         }
     }
 
     /// Reads one conversation, checks it by itself and against the journals, and cuts every history of it.
-    fn read_conversation(&mut self, store: &Connection, room: &Room) -> Conversation {
-        let place = format!("{}/{}", room.memory, room.id);
+    fn read_conversation(&mut self, store: &Connection, shared: &SharedConversation) -> Conversation {
+        let place = format!("{}/{}", shared.memory, shared.id);
         let (id, numbered, latest): (i64, u64, i64) = store
             .query_row(
                 "SELECT id, messages, latest FROM conversations WHERE memory = ?1 AND name = ?2",
-                [room.memory, room.id],
+                [shared.memory, shared.id],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
-            .expect("a conversation in every room");
+            .expect("a conversation in every shared");
         let mut rows = store
             .prepare(
                 "SELECT id, name, first, messages, tokens, body FROM exchanges WHERE conversation = ?1 ORDER BY id",
@@ -155,7 +155,7 @@ impl Judge<'_> {
                 self.fault(&name, format!("is twice in {place}"));
             }
             all.push(said);
-            let shown = cut(&all, room.window);
+            let shown = cut(&all, shared.window);
             conversation.moments.insert(text(&shown.concat()), (all.len(), shown.len() < all.len()));
         }
         if (numbered, latest) != (next - 1, last) {
@@ -199,9 +199,9 @@ impl Judge<'_> {
             self.shown.insert(name, (shown.clone(), 0));
             let completed = journal.head.status() == Status::Completed;
             self.figures.completed += u64::from(completed);
-            let room = self.rooms.get(&(frozen.key.memory.clone(), frozen.key.id.clone()));
-            let place = room.and_then(|room| room.places.get(name).copied());
-            let moment = room.and_then(|room| room.moments.get(&shown).copied());
+            let shared = self.conversations.get(&(frozen.key.memory.clone(), frozen.key.id.clone()));
+            let place = shared.and_then(|shared| shared.places.get(name).copied());
+            let moment = shared.and_then(|shared| shared.moments.get(&shown).copied());
             if place.is_some() != completed {
                 self.fault(name, format!("is completed: {completed}, and has place {place:?} in {:?}", frozen.key));
             }
@@ -217,19 +217,19 @@ impl Judge<'_> {
         }
     }
 
-    /// A query was shown what clients knew when it was created; and what they were told of it is true.
-    fn look_at_told(&mut self, told: &Told) {
-        let name = told.name.as_str();
-        self.violations.extend(told.violations.iter().map(|what| format!("{name}: {what}")));
+    /// A query was shown what clients knew when it was created; and their answers about it are true.
+    fn look_at_record(&mut self, record: &ClientRecord) {
+        let name = record.name.as_str();
+        self.violations.extend(record.violations.iter().map(|what| format!("{name}: {what}")));
         let Some(journal) = self.journals.get(name).copied() else {
             return self.fault(name, "was acknowledged and is lost");
         };
         let said = own(journal);
         let answer = said.last().and_then(|message| message["content"].as_str());
-        match &told.ended {
-            None => self.fault(name, "its client was never told how it ended"),
-            Some((state, _)) if state != told.meant => {
-                self.fault(name, format!("was to be {} and is {state}: {:?}", told.meant, journal.entries.last()));
+        match &record.ended {
+            None => self.fault(name, "its client was never record how it ended"),
+            Some((state, _)) if state != record.meant => {
+                self.fault(name, format!("was to be {} and is {state}: {:?}", record.meant, journal.entries.last()));
             }
             Some((state, _)) if state != journal.head.status().as_str() => {
                 self.fault(name, format!("was {state} to its client and is {:?}", journal.head.status()));
@@ -239,14 +239,14 @@ impl Judge<'_> {
             }
             Some(_) => {}
         }
-        let room = ROOMS[told.room];
-        let conversation = &self.rooms[&(room.memory.to_owned(), room.id.to_owned())];
+        let shared = CONVERSATIONS[record.shared];
+        let conversation = &self.conversations[&(shared.memory.to_owned(), shared.id.to_owned())];
         let Some((moment, _)) = self.shown.get(name).and_then(|(shown, _)| conversation.moments.get(shown)) else {
             return;
         };
         let unknown =
-            told.known.iter().find(|known| conversation.places.get(*known).is_none_or(|place| place >= moment));
-        let behind = conversation.places.get(name).filter(|place| room.alone && *place != moment);
+            record.known.iter().find(|known| conversation.places.get(*known).is_none_or(|place| place >= moment));
+        let behind = conversation.places.get(name).filter(|place| shared.alone && *place != moment);
         let faults = [
             unknown.map(|known| format!("was begun after {known} was completed, and was not shown it")),
             behind.map(|place| format!("was alone, is number {place} and was shown {moment} others")),
@@ -254,7 +254,7 @@ impl Judge<'_> {
         faults.into_iter().flatten().for_each(|what| self.fault(name, what));
     }
 
-    /// A request is the prompt, a history, and what its own query has said so far.
+    /// A request is the prompt, a history, and the messages of its own query so far.
     fn look_at_request(&mut self, request: &Recorded) {
         self.figures.requests += 1;
         let body: Value = serde_json::from_str(&request.body).expect("a request is JSON");
@@ -262,14 +262,14 @@ impl Judge<'_> {
         let asked = messages.iter().rposition(|message| message["role"] == "user").expect("a user message");
         let input = messages[asked]["content"].as_str().unwrap_or_default();
         let name = input.split(' ').nth(1).unwrap_or_default().to_owned();
-        if messages[0] != json!({"role": "system", "content": "Talk."}) {
-            self.fault(&name, format!("its model was told {}", messages[0]));
+        if messages[0] != json!({"role": "system", "content": "ConversationWorkload."}) {
+            self.fault(&name, format!("its model was record {}", messages[0]));
         }
         let (history, own_part) = (text(&messages[1..asked]), &messages[asked..]);
         let Some(journal) = self.journals.get(name.as_str()).copied() else {
             return self.fault(&name, "its model was asked, and no journal knows of it");
         };
-        if !self.rooms.values().any(|room| room.moments.contains_key(&history)) {
+        if !self.conversations.values().any(|shared| shared.moments.contains_key(&history)) {
             self.fault(&name, format!("its model was shown what no conversation ever was: {history}"));
         }
         match self.shown.get_mut(name.as_str()) {

@@ -1,7 +1,7 @@
 //! A disk whose flushes and writes fail, and whose power is cut, under load.
 //!
 //! The system call fails, in the program that is shipped; `support/disk.c` says how. While the disk fails, writes are
-//! refused, reads are answered, and nothing is lost that was acknowledged; when it is repaired, the server goes on
+//! refused, reads are answered, and nothing is lost that was acknowledged; when it is repaired, the server continues
 //! without a restart. A failed flush must not count as done when a later one succeeds: a power cut after that would
 //! show it.
 
@@ -10,16 +10,16 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::Witness;
+use super::ProbeClient;
 use crate::support::{
     client::{Address, Client, introduce},
     disk::{Disk, WriteError},
     oracle,
-    play::Play,
     proof::{Proof, scale, seed},
     rng::Rng,
-    server::{Death, Server, World},
+    server::{ProcessExit, Server, World},
     until,
+    workload::Workload,
 };
 
 /// The number of queries in flight.
@@ -34,25 +34,25 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let mut world = World::new();
     let disk = Disk::under(&mut world);
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::with_large_results(Client::new(address), rng.branch(1));
+    let workload = Workload::with_large_results(Client::new(address), rng.branch(1));
     let server = world.start().await;
     introduce(&announce, &server);
-    let witness = Witness::call(play.client()).await;
-    let clients = play.begin(CLIENTS);
+    let probe = ProbeClient::call(workload.client()).await;
+    let clients = workload.begin(CLIENTS);
 
     let tally = BTreeMap::new();
-    let mut breaker = Breaker { world: &world, disk: &disk, announce, play: &play, server, witness, tally };
+    let mut breaker = Breaker { world: &world, disk: &disk, announce, workload: &workload, server, probe, tally };
     let mut choices = rng.branch(2);
     for _ in 0..faults {
-        breaker.play.client().answered(choices.within(1..60)).await;
+        breaker.workload.client().answered(choices.within(1..60)).await;
         if let Err(complaint) = breaker.try_one(&mut choices).await {
             proof.violation(complaint);
         }
     }
-    let Breaker { mut server, witness, tally, .. } = breaker;
+    let Breaker { mut server, probe, tally, .. } = breaker;
     let mut records = clients.end().await;
-    records.extend(witness.testify().await);
-    assert_eq!(server.kill().await, Death::Killed);
+    records.extend(probe.into_records().await);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);
     proof.violations(violations);
@@ -62,7 +62,7 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     }
     let figures = json!({
         "trials": tally, "failed_calls": disk.failures(), "flushes": disk.syncs(), "in_flight": CLIENTS,
-        "refusals": play.client().refusals(), "answers": *play.client().answers().borrow(),
+        "refusals": workload.client().refusals(), "answers": *workload.client().answers().borrow(),
         "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
         "outcome_unknown": figures.outcome_unknown,
     });
@@ -86,7 +86,7 @@ enum Fault {
 /// What follows the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The disk is repaired, and the same process goes on.
+    /// The disk is repaired, and the same process continues.
     Repaired,
     /// The process dies while the disk fails.
     Killed,
@@ -100,9 +100,9 @@ struct Breaker<'a> {
     world: &'a World,
     disk: &'a Disk,
     announce: watch::Sender<Address>,
-    play: &'a Play,
+    workload: &'a Workload,
     server: Server,
-    witness: Witness,
+    probe: ProbeClient,
     /// Which trials were made, and how often.
     tally: BTreeMap<String, u64>,
 }
@@ -126,15 +126,15 @@ impl Breaker<'_> {
         }
         until("a failing call", || self.disk.failures() > failed).await;
         let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.see_it_fail().await };
-        // Somewhere in the middle of whatever the server makes of it.
+        // At some point while the server handles the fault.
         tokio::time::sleep(Duration::from_micros(rng.within(0..30_000))).await;
         if matches!(ending, Ending::Repaired | Ending::RepairedAndPowerCut) {
             self.disk.repair();
-            self.witness.sees_that_work_goes_on().await;
-            self.play.client().answered(rng.within(0..60)).await;
+            self.probe.check_that_work_continues().await;
+            self.workload.client().answered(rng.within(0..60)).await;
         }
         if ending != Ending::Repaired {
-            assert_eq!(self.server.kill().await, Death::Killed);
+            assert_eq!(self.server.kill().await, ProcessExit::Killed);
             if matches!(ending, Ending::PowerCut | Ending::RepairedAndPowerCut) {
                 self.disk.cut_power();
             }
@@ -146,7 +146,7 @@ impl Breaker<'_> {
     }
 
     async fn see_it_fail(&mut self) -> Result<(), String> {
-        self.witness.is_refused().await?;
-        self.witness.can_read().await
+        self.probe.is_refused().await?;
+        self.probe.can_read().await
     }
 }

@@ -1,21 +1,21 @@
 //! A disk that is full, under load.
 //!
 //! While it is full, writes are refused, reads are answered, and a process that dies cannot be started again, with a
-//! reason; when there is space again, everything goes on, without a restart unless the server was killed meanwhile.
+//! reason; when there is space again, everything continues, without a restart unless the server was killed meanwhile.
 
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::Witness;
+use super::ProbeClient;
 use crate::support::{
     client::{Address, Client, introduce},
     oracle,
-    play::Play,
     proof::{Proof, scale, seed},
     rng::Rng,
-    server::{Death, Started, World, tail},
+    server::{ProcessExit, Started, World, tail},
     soon,
     volume::Volume,
+    workload::Workload,
 };
 
 /// The number of queries in flight.
@@ -30,29 +30,31 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
     let mut world = World::new();
     let volume = Volume::under(&mut world);
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::with_large_results(Client::new(address), rng.branch(1));
+    let workload = Workload::with_large_results(Client::new(address), rng.branch(1));
     let mut server = world.start().await;
     introduce(&announce, &server);
-    let mut witness = Witness::call(play.client()).await;
-    let clients = play.begin(CLIENTS);
+    let mut probe = ProbeClient::call(workload.client()).await;
+    let clients = workload.begin(CLIENTS);
 
     let (mut deaths, mut refused_starts) = (0, 0);
     for _ in 0..fills {
-        play.client().answered(rng.within(1..60)).await;
+        workload.client().answered(rng.within(1..60)).await;
         volume.fill(&server, rng.within(0..256 << 10));
-        for seen in [witness.is_refused().await, witness.can_read().await] {
+        for seen in [probe.is_refused().await, probe.can_read().await] {
             proof.violations(seen.err());
         }
         if rng.chance(30) {
             deaths += 1;
-            assert_eq!(server.kill().await, Death::Killed);
+            assert_eq!(server.kill().await, ProcessExit::Killed);
             // There may be just enough space to start.
             if let Volume::Tmpfs(_) = volume {
                 match soon("a start on a full disk", world.spawn(None).ready()).await {
-                    Started::Ready(mut started) => assert_eq!(started.kill().await, Death::Killed),
-                    Started::Dead(Death::Exited(1)) if tail(&world.log()).contains("full") => refused_starts += 1,
-                    Started::Dead(death) => {
-                        proof.violation(format!("a start on a full disk: {death:?}: {}", tail(&world.log())));
+                    Started::Ready(mut started) => assert_eq!(started.kill().await, ProcessExit::Killed),
+                    Started::Exited(ProcessExit::Exited(1)) if tail(&world.log()).contains("full") => {
+                        refused_starts += 1;
+                    }
+                    Started::Exited(exit) => {
+                        proof.violation(format!("a start on a full disk: {exit:?}: {}", tail(&world.log())));
                     }
                 }
             }
@@ -62,11 +64,11 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
         } else {
             volume.free(&server);
         }
-        witness.sees_that_work_goes_on().await;
+        probe.check_that_work_continues().await;
     }
     let mut records = clients.end().await;
-    records.extend(witness.testify().await);
-    assert_eq!(server.kill().await, Death::Killed);
+    records.extend(probe.into_records().await);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
 
     let (figures, violations) = oracle::judge(&world, &records);
     proof.violations(violations);
@@ -76,7 +78,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_loses_nothing() {
     }
     let figures = json!({
         "limit": volume.kind(), "in_flight": CLIENTS, "deaths": deaths, "refused_starts": refused_starts,
-        "refusals": play.client().refusals(), "answers": *play.client().answers().borrow(),
+        "refusals": workload.client().refusals(), "answers": *workload.client().answers().borrow(),
         "queries": figures.queries, "entries": figures.entries, "succeeded": ratio, "recoveries": figures.recoveries,
         "outcome_unknown": figures.outcome_unknown,
     });

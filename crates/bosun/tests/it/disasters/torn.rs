@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use crate::support::{
     client::{Address, Client, introduce},
     oracle::{self, Journal},
-    play::Play,
     proof::{Proof, scale, seed},
     rng::Rng,
-    server::{Death, World},
+    server::{ProcessExit, World},
+    workload::Workload,
 };
 
 const CLIENTS: u64 = 12;
@@ -43,15 +43,15 @@ async fn a_torn_log_keeps_what_was_committed_before_the_tear() {
             *tally.entry(format!("{tear:?}")).or_default() += 1;
             frames_lost += log.frames - first;
             let expected = World::new();
-            lay_out(&killed, &expected, &log.bytes[..log.start_of(first)]);
+            copy_with_log(&killed, &expected, &log.bytes[..log.start_of(first)]);
             let torn = World::new();
-            lay_out(&killed, &torn, &damaged);
+            copy_with_log(&killed, &torn, &damaged);
             let wanted = oracle::read_journals(&expected.data(), &mut Vec::new());
             entries_kept += wanted.iter().map(|journal| journal.entries.len()).sum::<usize>();
-            // It must open, and go on with what it finds.
+            // It must open, and continue with what it finds.
             let mut server = torn.start().await;
             let listed = Client::of(&server.base).get("?limit=1").await;
-            assert_eq!(server.kill().await, Death::Killed);
+            assert_eq!(server.kill().await, ProcessExit::Killed);
             let mut violations = Vec::new();
             if listed.status != 200 {
                 violations.push(format!("a list was answered with {}: {}", listed.status, listed.body));
@@ -73,18 +73,18 @@ const LOG: &str = "bosun.db-wal";
 async fn killed_under_load(rng: &Rng) -> World {
     let world = World::new();
     let (announce, address) = watch::channel(Address::default());
-    let play = Play::new(Client::new(address), rng.branch(1));
+    let workload = Workload::new(Client::new(address), rng.branch(1));
     let mut server = world.start().await;
     introduce(&announce, &server);
-    let clients = play.begin(CLIENTS);
-    play.client().answered(rng.branch(2).within(60..200)).await;
-    assert_eq!(server.kill().await, Death::Killed);
+    let clients = workload.begin(CLIENTS);
+    workload.client().answered(rng.branch(2).within(60..200)).await;
+    assert_eq!(server.kill().await, ProcessExit::Killed);
     drop(clients);
     world
 }
 
 /// The files of a killed server with another WAL, as a later process would find them.
-fn lay_out(killed: &World, other: &World, log: &[u8]) {
+fn copy_with_log(killed: &World, other: &World, log: &[u8]) {
     fs::create_dir_all(other.data()).expect("a directory");
     for name in [DATABASE, "audit.key"] {
         fs::copy(killed.data().join(name), other.data().join(name)).expect("a copy");
@@ -92,7 +92,8 @@ fn lay_out(killed: &World, other: &World, log: &[u8]) {
     fs::write(other.data().join(LOG), log).expect("a log");
 }
 
-/// Every query that was there goes on from where it was, and no other query is there.
+/// Every query that was there continues from where it was, and no other query is there than the children that these
+/// have asked since.
 fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) {
     let mut found: BTreeMap<_, _> = found.iter().map(|journal| (journal.head.uid, journal)).collect();
     for journal in wanted {
@@ -105,10 +106,15 @@ fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) 
             Some(_) => {}
         }
     }
-    violations.extend(found.values().map(|journal| format!("{} comes from nowhere", journal.head.name)));
+    let is_asked_since = |journal: &Journal| {
+        let root = journal.head.lineage.as_ref().map(|lineage| lineage.root);
+        root.is_some_and(|root| wanted.iter().any(|known| known.head.uid == root))
+    };
+    let strangers = found.values().filter(|journal| !is_asked_since(journal));
+    violations.extend(strangers.map(|journal| format!("{} comes from nowhere", journal.head.name)));
 }
 
-/// A write-ahead log as SQLite's file format has it, section 4.
+/// A write-ahead log, as section 4 of SQLite's file format defines it.
 struct Log {
     bytes: Vec<u8>,
     frame: usize,
@@ -143,33 +149,34 @@ impl Log {
 
 /// How a log is damaged.
 #[derive(Clone, Copy, Debug)]
-enum Tear {
+enum LogDamage {
     /// The file ends there.
     Cut,
     /// There is nothing but zeros from there on.
     Zeroed,
-    /// One bit is another.
+    /// One bit is flipped.
     BitFlipped,
-    /// A piece is made of anything.
+    /// A piece is overwritten with random bytes.
     Scribbled,
-    /// A frame is the one before it: its own write was lost.
+    /// A frame has the content of the one before it: its own write was lost.
     Stale,
 }
 
-fn tear(log: &Log, rng: &mut Rng) -> (Tear, Vec<u8>) {
+fn tear(log: &Log, rng: &mut Rng) -> (LogDamage, Vec<u8>) {
     let mut bytes = log.bytes.clone();
-    let kind = *rng.pick(&[Tear::Cut, Tear::Zeroed, Tear::BitFlipped, Tear::Scribbled, Tear::Stale]);
+    let kind =
+        *rng.pick(&[LogDamage::Cut, LogDamage::Zeroed, LogDamage::BitFlipped, LogDamage::Scribbled, LogDamage::Stale]);
     let end = log.start_of(log.frames);
     let at = usize::try_from(rng.within(log.start_of(log.frames - REACH) as u64..end as u64)).expect("an offset");
     match kind {
-        Tear::Cut => bytes.truncate(at),
-        Tear::Zeroed => bytes[at..].fill(0),
-        Tear::BitFlipped => bytes[at] ^= 1 << rng.within(0..8),
-        Tear::Scribbled => {
+        LogDamage::Cut => bytes.truncate(at),
+        LogDamage::Zeroed => bytes[at..].fill(0),
+        LogDamage::BitFlipped => bytes[at] ^= 1 << rng.within(0..8),
+        LogDamage::Scribbled => {
             let length = usize::try_from(rng.within(1..5_000)).expect("a length");
             bytes[at..end.min(at + length)].iter_mut().for_each(|byte| *byte = rng.next().to_le_bytes()[0]);
         }
-        Tear::Stale => {
+        LogDamage::Stale => {
             let frame = (at - LOG_HEADER) / log.frame;
             bytes.copy_within(log.start_of(frame - 1)..log.start_of(frame), log.start_of(frame));
         }

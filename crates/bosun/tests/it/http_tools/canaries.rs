@@ -6,11 +6,11 @@ use std::fs;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use super::service::{Arrived, Service};
+use super::service::{ReceivedRequest, Service};
 use crate::{
     canaries::find,
     resources::api,
-    support::server::{Death, World},
+    support::server::{ProcessExit, World},
 };
 
 /// The part of each secret that is searched for, and the secret around it.
@@ -37,14 +37,14 @@ fn secrets() -> Vec<(String, String)> {
 }
 
 /// Repeats the request: as text, as JSON, with a status of failure, or as a page in another encoding.
-fn echo(arrived: &Arrived) -> (StatusCode, [(&'static str, &'static str); 1], Vec<u8>) {
-    let headers: Vec<_> = arrived
+fn echo(received: &ReceivedRequest) -> (StatusCode, [(&'static str, &'static str); 1], Vec<u8>) {
+    let headers: Vec<_> = received
         .headers
         .iter()
         .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
         .collect();
-    let text = format!("{} {}\n{}", arrived.target, headers.join("\n"), arrived.body);
-    match arrived.target.as_bytes().last() {
+    let text = format!("{} {}\n{}", received.target, headers.join("\n"), received.body);
+    match received.target.as_bytes().last() {
         Some(b'0' | b'4' | b'8') => {
             (StatusCode::OK, [("content-type", "application/json")], json!({"said": text}).to_string().into())
         }
@@ -106,12 +106,12 @@ async fn no_secret_of_an_http_tool_is_in_any_output() {
         caught.push((path.to_owned(), api(&server, "GET", path, None).await.text.into_bytes()));
     }
     server.terminate();
-    assert_eq!(server.death().await, Death::Exited(0));
+    assert_eq!(server.exit().await, ProcessExit::Exited(0));
     for file in ["data/bosun.db", "data/bosun.db-wal", "data/audit.heads", "log"] {
         caught.push((file.to_owned(), fs::read(world.path(file)).unwrap_or_default()));
     }
     let sent: Vec<Value> =
-        service.arrived().iter().map(|arrived| json!([format!("{:?}", arrived.headers), arrived.body])).collect();
+        service.received().iter().map(|received| json!([format!("{:?}", received.headers), received.body])).collect();
     for (number, (core, _)) in secrets.iter().enumerate() {
         assert!(find(core, json!(sent).to_string().as_bytes()).is_some(), "secret {number} was sent");
         for (place, bytes) in &caught {

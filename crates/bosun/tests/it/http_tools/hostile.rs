@@ -35,7 +35,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// What the API does with a request for `/name`.
-enum Deed {
+enum HostileAnswer {
     /// Sends this and closes.
     Say(Vec<u8>),
     /// Sends the first, and the second for as long as it is read.
@@ -49,25 +49,25 @@ enum Deed {
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
 /// A name, what is done, and the code and the beginning of the message that comes of it.
-fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
-    let say = |text: &str| Deed::Say(text.as_bytes().to_vec());
+fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static str)> {
+    let say = |text: &str| HostileAnswer::Say(text.as_bytes().to_vec());
     let with = |head: &str, body: &[u8]| {
         let mut all = format!("{OK}{head}content-length: {}\r\n\r\n", body.len()).into_bytes();
         all.extend_from_slice(body);
-        Deed::Say(all)
+        HostileAnswer::Say(all)
     };
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let mut cut = gzip(&b"hello ".repeat(1_000));
     cut.truncate(cut.len() / 2);
     vec![
-        ("silent", Deed::Drip(""), "tool_timeout", "Tool execution timeout"),
+        ("silent", HostileAnswer::Drip(""), "tool_timeout", "Tool execution timeout"),
         (
             "drip",
-            Deed::Drip("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n"),
+            HostileAnswer::Drip("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n"),
             "tool_timeout",
             "Tool execution timeout",
         ),
-        ("drip-head", Deed::Drip("HTTP/1.1 200 OK\r\nx-slow: "), "tool_timeout", "Tool execution timeout"),
+        ("drip-head", HostileAnswer::Drip("HTTP/1.1 200 OK\r\nx-slow: "), "tool_timeout", "Tool execution timeout"),
         ("closes", say(""), "tool_failed", "the API sent no valid answer"),
         ("garbage", say("\u{1}\u{2} this is no HTTP at all\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
         ("bad-status", say("HTTP/1.1 2000 Fine\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
@@ -92,31 +92,31 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
         ),
         (
             "endless",
-            Deed::Repeat("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n", vec![b'x'; 65_536]),
+            HostileAnswer::Repeat("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n", vec![b'x'; 65_536]),
             "result_too_large",
             "the API answered with more than 8388608 bytes",
         ),
         (
             "endless-error",
-            Deed::Repeat("HTTP/1.1 500 Oh\r\n\r\n", vec![b'x'; 65_536]),
+            HostileAnswer::Repeat("HTTP/1.1 500 Oh\r\n\r\n", vec![b'x'; 65_536]),
             "http_status",
             "the API answered 500 Internal Server Error",
         ),
         (
             "endless-head",
-            Deed::Repeat("HTTP/1.1 200 OK\r\n", b"x-more: and more and more\r\n".repeat(100)),
+            HostileAnswer::Repeat("HTTP/1.1 200 OK\r\n", b"x-more: and more and more\r\n".repeat(100)),
             "tool_failed",
             "the API sent no valid answer",
         ),
         (
             "endless-header",
-            Deed::Repeat("HTTP/1.1 200 OK\r\nx-long: ", vec![b'x'; 65_536]),
+            HostileAnswer::Repeat("HTTP/1.1 200 OK\r\nx-long: ", vec![b'x'; 65_536]),
             "tool_failed",
             "the API sent no valid answer",
         ),
         (
             "endless-continue",
-            Deed::Repeat("", b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100)),
+            HostileAnswer::Repeat("", b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100)),
             "tool_timeout",
             "Tool execution timeout",
         ),
@@ -134,7 +134,7 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
         ),
         (
             "endless-trailers",
-            Deed::Repeat(
+            HostileAnswer::Repeat(
                 "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
                 b"x-more: and more\r\n".repeat(100),
             ),
@@ -143,7 +143,7 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
         ),
         (
             "gzip-bomb",
-            Deed::Repeat("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip(&vec![0; 64 << 20])),
+            HostileAnswer::Repeat("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", gzip(&vec![0; 64 << 20])),
             "result_too_large",
             "the API answered with more than 8388608 bytes",
         ),
@@ -155,7 +155,7 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
         ),
         (
             "gzip-error-bomb",
-            Deed::Repeat("HTTP/1.1 404 No\r\ncontent-encoding: gzip\r\n\r\n", gzip(&vec![b'0'; 64 << 20])),
+            HostileAnswer::Repeat("HTTP/1.1 404 No\r\ncontent-encoding: gzip\r\n\r\n", gzip(&vec![b'0'; 64 << 20])),
             "http_status",
             "the API answered 404 Not Found",
         ),
@@ -185,11 +185,11 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
         ),
         (
             "reset",
-            Deed::Reset("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"),
+            HostileAnswer::Reset("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"),
             "tool_failed",
             "the answer broke off",
         ),
-        ("reset-at-once", Deed::Reset(""), "tool_failed", "the API sent no valid answer"),
+        ("reset-at-once", HostileAnswer::Reset(""), "tool_failed", "the API sent no valid answer"),
         ("switching", say("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), "", ""),
         ("deep-json", with("content-type: application/json\r\n", deep.as_bytes()), "completed", "[[[["),
         ("no-json", with("content-type: application/json\r\n", b"{\"a\": 1,}"), "completed", "{\"a\": 1,}"),
@@ -205,17 +205,17 @@ fn deeds() -> Vec<(&'static str, Deed, &'static str, &'static str)> {
     ]
 }
 
-async fn act(mut stream: TcpStream, deed: &Deed) {
+async fn act(mut stream: TcpStream, deed: &HostileAnswer) {
     match deed {
-        Deed::Say(text) => {
+        HostileAnswer::Say(text) => {
             let _ = stream.write_all(text).await;
             let _ = stream.shutdown().await;
         }
-        Deed::Repeat(head, again) => {
+        HostileAnswer::Repeat(head, again) => {
             let _ = stream.write_all(head.as_bytes()).await;
             while stream.write_all(again).await.is_ok() {}
         }
-        Deed::Drip(head) => {
+        HostileAnswer::Drip(head) => {
             let _ = stream.write_all(head.as_bytes()).await;
             let mut beat = tokio::time::interval(Duration::from_millis(50));
             loop {
@@ -226,7 +226,7 @@ async fn act(mut stream: TcpStream, deed: &Deed) {
                 }
             }
         }
-        Deed::Reset(head) => {
+        HostileAnswer::Reset(head) => {
             let _ = stream.write_all(head.as_bytes()).await;
             let _ = stream.set_zero_linger();
         }
@@ -243,19 +243,19 @@ async fn asked(stream: &mut TcpStream) -> Option<String> {
     Some(head.split([' ', '/']).nth(2)?.to_owned())
 }
 
-/// Serves every deed under its name.
+/// Serves every answer under its name.
 async fn serve() -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let mut serving = JoinSet::new();
     serving.spawn(async move {
-        let deeds = std::sync::Arc::new(deeds());
+        let hostile_answers = std::sync::Arc::new(hostile_answers());
         let mut acting = JoinSet::new();
         while let Ok((mut stream, _)) = listener.accept().await {
-            let deeds = std::sync::Arc::clone(&deeds);
+            let hostile_answers = std::sync::Arc::clone(&hostile_answers);
             acting.spawn(async move {
                 let Some(name) = asked(&mut stream).await else { return };
-                if let Some((_, deed, ..)) = deeds.iter().find(|(known, ..)| *known == name) {
+                if let Some((_, deed, ..)) = hostile_answers.iter().find(|(known, ..)| *known == name) {
                     act(stream, deed).await;
                 }
             });
@@ -277,7 +277,7 @@ async fn whatever_an_api_does_the_call_ends_with_a_clear_outcome_in_bounded_memo
     let server = world.start().await;
     assert_eq!(call(&server, "hostile", &json!({"deed": "well"})).await.0, "completed");
     let before = peak(&server);
-    for (name, _, code, message) in deeds() {
+    for (name, _, code, message) in hostile_answers() {
         let (found, told) = call(&server, "hostile", &json!({"deed": name})).await;
         let is_expected = (found == code && told.starts_with(message)) || code.is_empty();
         assert!(is_expected && !told.contains("127.0.0.1"), "{name}: {found}: {}", &told[..told.len().min(300)]);

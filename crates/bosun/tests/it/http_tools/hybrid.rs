@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, types::ValueRef};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use super::service::{Arrived, Service};
+use super::service::{ReceivedRequest, Service};
 use crate::{
     program::workspace,
     resources::api,
@@ -58,11 +58,11 @@ fn select(database: &Connection, asked: &Value) -> rusqlite::Result<Vec<Value>> 
 
 async fn database_service(file: &Path) -> Service {
     let database = Mutex::new(Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap());
-    Service::start(move |arrived: &Arrived| -> Response {
-        if arrived.header("authorization") != TOKEN {
+    Service::start(move |received: &ReceivedRequest| -> Response {
+        if received.header("authorization") != TOKEN {
             return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
         }
-        let asked: Value = serde_json::from_str(&arrived.body).unwrap();
+        let asked: Value = serde_json::from_str(&received.body).unwrap();
         match select(&database.lock().unwrap(), &asked) {
             Ok(rows) => Json(rows).into_response(),
             Err(error) => (StatusCode::BAD_REQUEST, Json(json!({"error": error.to_string()}))).into_response(),
@@ -149,7 +149,7 @@ async fn an_agent_uses_the_clients_tools_and_a_database_inside() {
     let ran: Vec<_> =
         ended["toolExecutionHistory"].as_array().unwrap().iter().map(|entry| &entry["toolName"]).collect();
     assert_eq!(ran, ["web_search", "http_request", "database-query"]);
-    let [asked] = &service.arrived()[..] else { panic!("one request") };
+    let [asked] = &service.received()[..] else { panic!("one request") };
     let sql =
         r#"SELECT rating, comment FROM feedback WHERE product = 'CRM' AND comment LIKE '%"price"%' ORDER BY rating"#;
     assert_eq!(serde_json::from_str::<Value>(&asked.body).unwrap(), json!({"sql": sql, "limit": 2}));

@@ -21,7 +21,7 @@ use crate::{
 
 const KEY: &str = "cnry-weather-91f3a7";
 
-/// A model that asks for the weather once and repeats what it was told, and its agent.
+/// A model that asks for the weather once and repeats what it was sent, and its agent.
 const AGENT: &str = r#"
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
@@ -78,10 +78,10 @@ fn world(manifests: &[(&str, &str)]) -> World {
 async fn call(server: &Server, tool: &str, arguments: &Value) -> (String, String) {
     let body = json!({"input": arguments.to_string(), "target": {"type": "tool", "name": tool}});
     let answer = api(server, "POST", "/v1/queries?wait=60s&view=rfc", Some(&body)).await;
-    told(&answer)
+    status_and_text(&answer)
 }
 
-fn told(answer: &Answer) -> (String, String) {
+fn status_and_text(answer: &Answer) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let error = &answer.body["error"];
     match text(&answer.body["status"]).as_str() {
@@ -100,24 +100,24 @@ async fn a_model_calls_an_http_api_and_reads_its_answer() {
     let body = json!({"input": "How is it?", "target": {"type": "agent", "name": "forecaster"}});
     let answer = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
     let expect = r#"The service says: {"temperature":31,"sky":"clear"}"#;
-    assert_eq!(told(&answer), ("completed".to_owned(), expect.to_owned()), "{}", answer.text);
+    assert_eq!(status_and_text(&answer), ("completed".to_owned(), expect.to_owned()), "{}", answer.text);
     assert_eq!(answer.body["warnings"], json!([]), "an HTTP tool is served");
 
-    let [arrived] = &service.arrived()[..] else { panic!("one request") };
-    assert_eq!(arrived.method, "GET");
-    assert_eq!(arrived.target, "/v1/cities/S%C3%A3o%20Paulo%2F%2E%2Ex/weather?units=metric");
-    assert_eq!(arrived.header("x-key"), KEY);
-    assert!(arrived.header("user-agent").starts_with("bosun/"));
-    assert_eq!(arrived.header("accept-encoding"), "gzip, deflate");
-    assert!(arrived.body.is_empty());
+    let [received] = &service.received()[..] else { panic!("one request") };
+    assert_eq!(received.method, "GET");
+    assert_eq!(received.target, "/v1/cities/S%C3%A3o%20Paulo%2F%2E%2Ex/weather?units=metric");
+    assert_eq!(received.header("x-key"), KEY);
+    assert!(received.header("user-agent").starts_with("bosun/"));
+    assert_eq!(received.header("accept-encoding"), "gzip, deflate");
+    assert!(received.body.is_empty());
     assert!(!answer.text.contains(KEY));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_is_read_by_the_model_with_a_bounded_body_and_without_secrets() {
-    let service = Service::start(|arrived| {
-        let told = format!("no such city for key {}; {}", arrived.header("x-key"), "x".repeat(100_000));
-        (StatusCode::NOT_FOUND, told)
+    let service = Service::start(|received| {
+        let status_and_text = format!("no such city for key {}; {}", received.header("x-key"), "x".repeat(100_000));
+        (StatusCode::NOT_FOUND, status_and_text)
     })
     .await;
     let world = world(&[("forecaster.yaml", AGENT), ("forecaster.script.yaml", SCRIPT)]);
@@ -125,7 +125,7 @@ async fn a_failure_is_read_by_the_model_with_a_bounded_body_and_without_secrets(
     let server = world.start().await;
     let body = json!({"input": "How is it?", "target": {"type": "agent", "name": "forecaster"}});
     let answer = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
-    let (status, said) = told(&answer);
+    let (status, said) = status_and_text(&answer);
     assert_eq!(status, "completed", "{}", answer.text);
     let expect = "The service says: Error: the API answered 404 Not Found\nno such city for key [redacted]; xxx";
     assert!(said.starts_with(expect) && said.ends_with("x…") && said.len() < 9_000, "{said}");
@@ -181,30 +181,34 @@ async fn a_body_is_filled_with_arguments_parameters_settings_and_secrets() {
     let headers = [("traceparent", trace)];
     let answer =
         crate::resources::send(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body), &headers).await.unwrap();
-    assert_eq!(told(&answer), ("completed".to_owned(), r#"{"ok":true}"#.to_owned()), "{}", answer.text);
-    let [arrived] = &service.arrived()[..] else { panic!("one request") };
-    let sent: Value = serde_json::from_str(&arrived.body).unwrap();
+    assert_eq!(status_and_text(&answer), ("completed".to_owned(), r#"{"ok":true}"#.to_owned()), "{}", answer.text);
+    let [received] = &service.received()[..] else { panic!("one request") };
+    let sent: Value = serde_json::from_str(&received.body).unwrap();
     let expect = json!({"text": format!("Note: {text}"), "tenant": "acme\", \"admin\": \"yes", "plan": 7, "key": KEY});
     assert_eq!(sent, expect);
-    let shown = ["content-type", "x-plan", "x-none"].map(|name| arrived.header(name));
+    let shown = ["content-type", "x-plan", "x-none"].map(|name| received.header(name));
     assert_eq!(shown, ["application/json", "7", ""]);
-    assert_eq!(arrived.header("x-tenant"), "acme\", \"admin\": \"yes");
+    assert_eq!(received.header("x-tenant"), "acme\", \"admin\": \"yes");
     assert_eq!(
-        arrived.header("idempotency-key"),
+        received.header("idempotency-key"),
         answer.body["toolExecutionHistory"][0]["toolCallId"].as_str().unwrap()
     );
-    assert!(arrived.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{:?}", arrived.headers);
+    assert!(
+        received.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"),
+        "{:?}",
+        received.headers
+    );
 
     // A missing parameter is reported, and nothing is sent.
     let (code, message) = call(&server, "note", &json!({"text": "x"})).await;
     assert_eq!(code, "tool_misconfigured");
     assert_eq!(message, "`tenant` needs the parameter `tenant`, which the query does not have");
-    assert_eq!(service.arrived().len(), 1);
+    assert_eq!(service.received().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_is_json_or_text_in_its_charset() {
-    let service = Service::start(|arrived| {
+    let service = Service::start(|received| {
         let gzip = |text: &str| {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
             std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
@@ -219,7 +223,7 @@ async fn a_result_is_json_or_text_in_its_charset() {
             }
             (headers, body)
         };
-        match arrived.target.as_str() {
+        match received.target.as_str() {
             "/json" => answer("application/problem+json; charset=utf-8", "", br#"{ "b": 1, "a": [1.50] }"#.to_vec()),
             "/latin" => answer("text/plain; charset=\"ISO-8859-1\"", "", b"caf\xe9".to_vec()),
             "/xml" => answer("application/xml", "", b"<a/>".to_vec()),
@@ -270,8 +274,8 @@ async fn a_result_is_json_or_text_in_its_charset() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_repeated_only_where_that_is_safe() {
-    let busy = Service::start(|arrived| {
-        let wait = if arrived.target == "/patient" { "60" } else { "0" };
+    let busy = Service::start(|received| {
+        let wait = if received.target == "/patient" { "60" } else { "0" };
         (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", wait)], "busy")
     })
     .await;
@@ -287,13 +291,17 @@ async fn a_request_is_repeated_only_where_that_is_safe() {
     ]);
     let server = world.start().await;
     for name in ["get", "patient", "post", "idempotent"] {
-        let told = call(&server, name, &json!({})).await;
-        assert_eq!(told, ("http_status".to_owned(), "the API answered 503 Service Unavailable".to_owned()), "{name}");
+        let status_and_text = call(&server, name, &json!({})).await;
+        assert_eq!(
+            status_and_text,
+            ("http_status".to_owned(), "the API answered 503 Service Unavailable".to_owned()),
+            "{name}"
+        );
     }
-    let paths: Vec<_> = busy.arrived().iter().map(|arrived| arrived.target.clone()).collect();
+    let paths: Vec<_> = busy.received().iter().map(|received| received.target.clone()).collect();
     let expect = ["/get", "/get", "/get", "/patient", "/post", "/idempotent", "/idempotent", "/idempotent"];
     assert_eq!(paths, expect, "a `Retry-After` that is longer than the remaining time is not waited for");
-    let keys: Vec<_> = busy.arrived().iter().map(|arrived| arrived.header("idempotency-key").to_owned()).collect();
+    let keys: Vec<_> = busy.received().iter().map(|received| received.header("idempotency-key").to_owned()).collect();
     assert!(keys[..4].iter().all(String::is_empty) && keys[5] == keys[6] && keys[5] == keys[7] && keys[4] != keys[5]);
 }
 
@@ -332,15 +340,15 @@ async fn a_stored_tool_calls_no_private_address_and_carries_no_secret_elsewhere(
     for name in ["same", "plain"] {
         assert_eq!(call(&server, name, &json!({})).await, ("completed".to_owned(), "hello".to_owned()));
     }
-    assert_eq!(service.arrived()[0].header("x-key"), KEY);
-    assert!(foreign.arrived().iter().all(|arrived| arrived.header("x-key").is_empty()));
-    assert_eq!((service.arrived().len(), foreign.arrived().len()), (1, 1));
+    assert_eq!(service.received()[0].header("x-key"), KEY);
+    assert!(foreign.received().iter().all(|received| received.header("x-key").is_empty()));
+    assert_eq!((service.received().len(), foreign.received().len()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_size_of_an_answer_is_limited() {
-    let service = Service::start(|arrived| {
-        let more: usize = arrived.target.trim_start_matches('/').parse().unwrap();
+    let service = Service::start(|received| {
+        let more: usize = received.target.trim_start_matches('/').parse().unwrap();
         "x".repeat(HTTP_RESPONSE_BYTES + more)
     })
     .await;

@@ -1,7 +1,7 @@
 //! No redirect leads to this machine, its network or a cloud's metadata.
 //!
-//! A trap listens on every address of this machine and counts connections. An API redirects to it in every spelling that
-//! is known; the proof is the trap: it counts none, until the operator allows it.
+//! A counter listens on every address of this machine and counts connections. An API redirects to it in every spelling that
+//! is known; the proof is the counter: it counts none, until the operator allows it.
 
 use std::{
     net::Ipv4Addr,
@@ -21,13 +21,13 @@ use tokio::{net::TcpListener, task::JoinSet};
 use super::{KEY, call, service::Service, world};
 
 /// Counts connections, and answers none.
-struct Trap {
+struct ConnectionCounter {
     port: u16,
     connections: Arc<AtomicUsize>,
     _listening: JoinSet<()>,
 }
 
-impl Trap {
+impl ConnectionCounter {
     async fn set() -> Self {
         let first = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = first.local_addr().expect("an address").port();
@@ -156,12 +156,12 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_redirect_reaches_a_private_address_unless_the_operator_allows_it() {
-    let trap = Trap::set().await;
-    let targets = targets(trap.port);
+    let counter = ConnectionCounter::set().await;
+    let targets = targets(counter.port);
     assert!(targets.len() >= 150, "{}", targets.len());
     let known = targets.clone();
-    let service = Service::start(move |arrived| {
-        let index: usize = arrived.target.trim_start_matches('/').parse().unwrap();
+    let service = Service::start(move |received| {
+        let index: usize = received.target.trim_start_matches('/').parse().unwrap();
         (StatusCode::FOUND, [(LOCATION, known[index].clone().into_bytes())]).into_response()
     })
     .await;
@@ -172,32 +172,32 @@ async fn no_redirect_reaches_a_private_address_unless_the_operator_allows_it() {
         let is_refused = code == "address_not_allowed"
             || (code == "tool_failed" && message == "the API answered with a redirect that leads nowhere");
         assert!(is_refused, "{target}: {code} {message}");
-        assert_eq!(trap.connections(), 0, "{target}");
+        assert_eq!(counter.connections(), 0, "{target}");
     }
-    assert_eq!(service.arrived().len(), targets.len());
+    assert_eq!(service.received().len(), targets.len());
     server.kill().await;
 
-    // The trap works: it counts what the operator allows.
-    world.set("BOSUN_ALLOW_PRIVATE", format!("127.0.0.1:{}", trap.port));
+    // The counter works: it counts what the operator allows.
+    world.set("BOSUN_ALLOW_PRIVATE", format!("127.0.0.1:{}", counter.port));
     let server = world.start().await;
     let arguments = json!({"to": "0"});
     let calling = call(&server, "hop", &arguments);
-    let connected = crate::support::until("a connection", || trap.connections() > 0);
+    let connected = crate::support::until("a connection", || counter.connections() > 0);
     tokio::select! {
-        ended = calling => panic!("the trap answers nothing: {ended:?}"),
+        ended = calling => panic!("the counter answers nothing: {ended:?}"),
         () = connected => {}
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redirect_is_followed_if_the_manifest_says_so_and_takes_no_key_to_another_host() {
-    let other = Service::start(|_| "arrived elsewhere").await;
+    let other = Service::start(|_| "received elsewhere").await;
     let elsewhere = format!("{}/elsewhere", other.url);
-    let service = Service::start(move |arrived| match arrived.target.as_str() {
+    let service = Service::start(move |received| match received.target.as_str() {
         "/same" => (StatusCode::FOUND, [(LOCATION, "/end".to_owned())]).into_response(),
         "/other" => (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, elsewhere.clone())]).into_response(),
         "/loop" => (StatusCode::SEE_OTHER, [(LOCATION, "/loop".to_owned())]).into_response(),
-        _ => "arrived".into_response(),
+        _ => "received".into_response(),
     })
     .await;
     let never =
@@ -209,15 +209,15 @@ async fn a_redirect_is_followed_if_the_manifest_says_so_and_takes_no_key_to_anot
         let told = call(&server, tool, &json!({"to": to})).await;
         assert_eq!(told, (code.to_owned(), message.to_owned()), "{tool} {to}");
     };
-    check("hop", "same", "completed", "arrived").await;
-    check("hop", "other", "completed", "arrived elsewhere").await;
+    check("hop", "same", "completed", "received").await;
+    check("hop", "other", "completed", "received elsewhere").await;
     check("hop", "loop", "tool_failed", "the API answered with more than 3 redirects").await;
     check("never", "same", "http_status", "the API answered 302 Found, and this tool follows no redirects").await;
 
-    let paths: Vec<_> = service.arrived().iter().map(|arrived| arrived.target.clone()).collect();
+    let paths: Vec<_> = service.received().iter().map(|received| received.target.clone()).collect();
     assert_eq!(paths, ["/same", "/end", "/other", "/loop", "/loop", "/loop", "/loop", "/same"]);
-    assert!(service.arrived().iter().all(|arrived| arrived.header("authorization") == KEY));
-    let [arrived] = &other.arrived()[..] else { panic!("one request") };
-    assert_eq!((arrived.header("authorization"), arrived.header("accept")), ("", "text/plain"));
-    assert_eq!(arrived.header("traceparent"), "");
+    assert!(service.received().iter().all(|received| received.header("authorization") == KEY));
+    let [received] = &other.received()[..] else { panic!("one request") };
+    assert_eq!((received.header("authorization"), received.header("accept")), ("", "text/plain"));
+    assert_eq!(received.header("traceparent"), "");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bosun_core::ceiling::{self, Above, Area, Ceiling, Unit};
+use bosun_core::ceiling::{self, Area, Ceiling, Excess, Unit};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md");
 
@@ -41,22 +41,22 @@ fn value(ceiling: &Ceiling) -> String {
     }
 }
 
-fn above(above: Above) -> String {
+fn above(above: Excess) -> String {
     let code = |code: &str| format!("[`{code}`](errors.md#{code})");
     match above {
-        Above::Code(text) => code(text),
-        Above::Fault(code) => format!("[`{code}`](errors.md#faults-in-a-body) in `error.details`"),
-        Above::Status(status) => format!("status {status}"),
-        Above::ToldToModel(text) => format!("the call is refused and the model reads why: {}", code(text)),
-        Above::Counted => "the others are left out and counted".to_owned(),
-        Above::Lowered => "it is lowered, with a warning".to_owned(),
-        Above::Marked => "a mark with type and size replaces it".to_owned(),
-        Above::Cut => "the rest is cut, with a mark that says so".to_owned(),
-        Above::NextPage => "the rest is on the next page".to_owned(),
-        Above::OldestLeftOut => "the oldest are not listed".to_owned(),
-        Above::Deleted => "it is deleted".to_owned(),
-        Above::Referenced => "a reference replaces it".to_owned(),
-        Above::Evicted => "the least recently used are evicted".to_owned(),
+        Excess::Code(text) => code(text),
+        Excess::Fault(code) => format!("[`{code}`](errors.md#faults-in-a-body) in `error.details`"),
+        Excess::Status(status) => format!("status {status}"),
+        Excess::ReportedToModel(text) => format!("the call is refused and the model reads why: {}", code(text)),
+        Excess::Counted => "the others are left out and counted".to_owned(),
+        Excess::Lowered => "it is lowered, with a warning".to_owned(),
+        Excess::Marked => "a mark with type and size replaces it".to_owned(),
+        Excess::Cut => "the rest is cut, with a mark that says so".to_owned(),
+        Excess::NextPage => "the rest is on the next page".to_owned(),
+        Excess::OldestLeftOut => "the oldest are not listed".to_owned(),
+        Excess::Deleted => "it is deleted".to_owned(),
+        Excess::Referenced => "a reference replaces it".to_owned(),
+        Excess::Evicted => "the least recently used are evicted".to_owned(),
     }
 }
 
@@ -89,7 +89,7 @@ fn every_code_of_the_table_has_a_heading() {
     let missing: Vec<_> = ceiling::ALL
         .iter()
         .filter_map(|ceiling| match ceiling.above {
-            Above::Code(code) | Above::ToldToModel(code) => Some(code),
+            Excess::Code(code) | Excess::ReportedToModel(code) => Some(code),
             _ => None,
         })
         .filter(|code| !errors.contains(&format!("### `{code}`\n")))
@@ -98,7 +98,7 @@ fn every_code_of_the_table_has_a_heading() {
     let (_, faults) = errors.split_once("## Faults in a body").expect("the faults");
     let missing: Vec<_> = ceiling::ALL
         .iter()
-        .filter_map(|ceiling| if let Above::Fault(code) = ceiling.above { Some(code) } else { None })
+        .filter_map(|ceiling| if let Excess::Fault(code) = ceiling.above { Some(code) } else { None })
         .filter(|code| !faults.contains(&format!("`{code}`")))
         .collect();
     assert!(missing.is_empty(), "docs/errors.md does not list the faults {missing:?}");

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
-    JSON_MEMORY_BYTES, LABELS_BYTES, MESSAGE_ID_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES, RENDERED_BYTES,
-    RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, TASK_PAGE_ENTRIES, WAIT_SECONDS,
-    WARNINGS_KEPT,
+    JSON_MEMORY_BYTES, LABELS, LABELS_BYTES, MESSAGE_ID_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES,
+    RENDERED_BYTES, RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, TASK_PAGE_ENTRIES,
+    WAIT_SECONDS, WARNINGS_KEPT,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::site::{Answer, Site, query};
 use crate::support::{
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     soon,
 };
 
@@ -106,7 +106,7 @@ async fn the_reason_of_a_cancellation() {
     let site = Site::open().await;
     let cancel = async |bytes: usize| {
         let name = format!("q{bytes}");
-        site.post("/v1/queries", &scenes::query(&name, Scene::Endless)).await.is_taken();
+        site.post("/v1/queries", &scenarios::query(&name, Scenario::Endless)).await.is_taken();
         site.post(&format!("/v1/queries/{name}/cancel"), &json!({"reason": "r".repeat(bytes)})).await
     };
     cancel(REASON_BYTES).await.is_taken();
@@ -121,6 +121,18 @@ async fn labels_and_annotations() {
         with(LABELS_BYTES).await.is_taken();
         with(LABELS_BYTES + 1).await.has_fault("too_large");
     }
+}
+
+#[tokio::test]
+async fn the_number_of_labels() {
+    let site = Site::open().await;
+    let with = async |field: &str, count: usize| {
+        let labels: Map<String, Value> = (0..count).map(|number| (format!("l{number}"), "v".into())).collect();
+        site.create(json!({"metadata": {field: labels}})).await
+    };
+    with("labels", LABELS).await.is_taken();
+    with("labels", LABELS + 1).await.has_fault("too_many");
+    with("annotations", LABELS + 1).await.is_taken();
 }
 
 /// Fields are changed one by one, and what is not named stays.
@@ -215,7 +227,7 @@ async fn warnings_of_a_request() {
 #[tokio::test]
 async fn results_of_a_delivery() {
     let site = Site::open().await;
-    site.post("/v1/queries?wait=20s", &scenes::query("q", Scene::Outside)).await.is_taken();
+    site.post("/v1/queries?wait=20s", &scenarios::query("q", Scenario::Outside)).await.is_taken();
     let deliver = async |count: usize| {
         let result = |number| json!({"toolCallId": format!("call_{number:026}"), "toolResult": "x"});
         let results: Vec<Value> = (0..count).map(result).collect();
@@ -229,7 +241,7 @@ async fn results_of_a_delivery() {
 async fn changes_of_a_query() {
     const BYTES: usize = 250 * 1024;
     let site = Site::open().await;
-    let paused = site.post("/v1/queries?wait=20s", &scenes::query("q", Scene::Outside)).await;
+    let paused = site.post("/v1/queries?wait=20s", &scenarios::query("q", Scenario::Outside)).await;
     paused.is_taken();
     let change = async |letter: &str| -> Answer {
         let body = json!({"metadata": {"annotations": {"note": letter.repeat(BYTES)}}}).to_string();
@@ -245,7 +257,7 @@ async fn changes_of_a_query() {
         }
     };
     refused.is_refused(409, "journal_full");
-    // The query goes on.
+    // The query continues.
     let call = paused.body["toolCalls"][0]["id"].clone();
     let delivered = site.post("/v1/queries/q/tool-result", &json!({"toolCallId": call, "toolResult": "42"})).await;
     delivered.is_taken();

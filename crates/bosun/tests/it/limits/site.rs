@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     server::{Server, World},
     soon,
 };
@@ -101,7 +101,7 @@ impl Site {
 
 /// A query without a name, to an agent that answers at once.
 pub(super) fn query() -> Value {
-    let mut query = scenes::query("", Scene::Text);
+    let mut query = scenarios::query("", Scenario::Text);
     let fields = query.as_object_mut().expect("an object");
     fields.remove("name");
     fields.remove("externalTools");

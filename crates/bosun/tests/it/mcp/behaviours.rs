@@ -1,4 +1,4 @@
-//! Servers that misbehave, each in one way: the query goes on or ends with a clear outcome, the good server next
+//! Servers that misbehave, each in one way: the query continues or ends with a clear outcome, the good server next
 //! to them is not affected, and memory stays bounded.
 
 use std::collections::BTreeSet;
@@ -7,8 +7,8 @@ use bosun_standin::mcp::BEHAVIOURS;
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{World, said};
-use crate::support::until;
+use super::{World, text_of};
+use crate::{support::until, terminal::Terminal};
 
 /// The expected outcome of a call of the server's `echo`.
 #[derive(Clone, Copy)]
@@ -120,7 +120,7 @@ async fn check(world: &World, server: &crate::program::Server, name: &str, expec
     match expect {
         Says(text) => {
             assert_eq!(answer["status"]["phase"], "done", "{name}: {answer:#}");
-            assert!(said(&answer).starts_with(text), "{name}: {:.200}", said(&answer));
+            assert!(text_of(&answer).starts_with(text), "{name}: {:.200}", text_of(&answer));
         }
         Fails(code, text) => {
             let error = &answer["status"]["error"];
@@ -142,7 +142,7 @@ async fn a_call_that_is_safe_to_repeat_is_sent_again_after_a_crash() {
     let server = world.start().await;
     world.until_tool(&server, "once-echo").await;
     let answer = world.call(&server, "once-echo", &json!({"text": "again"})).await;
-    assert_eq!(said(&answer), "again", "{answer:#}");
+    assert_eq!(text_of(&answer), "again", "{answer:#}");
 }
 
 #[tokio::test]
@@ -162,12 +162,12 @@ async fn a_form_is_answered_with_its_defaults_if_the_operator_says_so_and_declin
     for (name, expect) in expected {
         world.until_tool(&server, &format!("{name}-echo")).await;
         let answer = world.call(&server, &format!("{name}-echo"), &json!({"text": "hi"})).await;
-        assert_eq!(said(&answer), expect, "{name}: {answer:#}");
+        assert_eq!(text_of(&answer), expect, "{name}: {answer:#}");
     }
 }
 
 #[tokio::test]
-async fn programs_are_gone_when_the_server_is() {
+async fn programs_end_with_the_server() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     world.stand_in("stubborn", "ignores-end", "");
     let mut server = world.start().await;
@@ -196,4 +196,41 @@ async fn a_cancelled_query_cancels_its_call_at_the_server() {
     until("the call", || last() == "tools/call").await;
     world.http.patch(format!("{}/v1/queries/asked/cancel", server.base)).send().await.unwrap();
     until("the cancellation", || last() == "notifications/cancelled").await;
+}
+
+#[tokio::test]
+async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_it() {
+    let script =
+        "otherwise:\n  - call: [{tool: slow-echo, arguments: {text: hi}}]\n  - say: '{{ result.slow-echo }}'\n";
+    let world = World::new(&["slow-echo"], script);
+    world.stand_in("slow", "progress", "");
+    let server = world.start().await;
+    world.until_tool(&server, "slow-echo").await;
+    let body = json!({"input": "go", "target": {"type": "agent", "name": "helper"}, "stream": true});
+    let url = format!("{}/v1/queries?view=rfc", server.base);
+    let stream = world.http.post(url).header("accept", "text/event-stream").json(&body).send().await.unwrap();
+    let text = stream.text().await.unwrap();
+    let reports: Vec<_> = text.split("\n\n").filter(|event| event.contains("event: tool_progress")).collect();
+    assert!(!reports.is_empty(), "{text}");
+    for report in reports {
+        assert!(!report.contains("id: "), "{report}");
+        assert!(report.contains(r#""total":8"#) && report.contains("still here"), "{report}");
+    }
+    let arguments = ["query", "--agent", "helper", "--server", &server.base, "go"];
+    let mut terminal = Terminal::run(&arguments, world.path());
+    terminal.sees("slow-echo").await;
+    terminal.sees("of 8: still here").await;
+    assert_eq!(terminal.end().await, 0);
+}
+
+#[tokio::test]
+async fn a_server_of_the_replaced_transport_is_told_what_to_use() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    let head = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: MCPServer\nmetadata: {name: old}\n";
+    world.write("old.yaml", &format!("{head}spec: {{address: {{value: 'http://127.0.0.1:9/sse'}}, transport: sse}}\n"));
+    let server = world.start().await;
+    let found = world.get(&server, "mcp-servers/old").await;
+    let message = found["status_message"].as_str().unwrap();
+    assert!(message.contains("use `transport: http`"), "{found:#}");
+    assert_eq!(found["ready"], false);
 }

@@ -32,7 +32,7 @@ async fn add_writes_a_manifest_that_the_server_reads() {
 }
 
 #[tokio::test]
-async fn a_misuse_says_what_to_write() {
+async fn invalid_usage_is_explained() {
     for (arguments, expect) in [
         (&["mcp", "add", "x"][..], "--url <URL>"),
         (&["mcp", "add", "Not A Name", "--url", "http://x"], "cannot be the name of an MCP server"),

@@ -131,7 +131,7 @@ impl World {
 }
 
 /// The answer of a query, or the message of its failure.
-fn said(answer: &Value) -> &str {
+fn text_of(answer: &Value) -> &str {
     answer["status"]["response"]["content"].as_str().unwrap_or_default()
 }
 
@@ -150,7 +150,7 @@ scenes:
     world.until_tool(&server, "tiny-add-numbers").await;
     let query = json!({"input": "say it", "target": {"type": "agent", "name": "helper"}});
     let answer = world.ask(&server, &query).await;
-    assert_eq!(said(&answer), r#"It said hello there, and {"sum":5.0}"#, "{answer:#}");
+    assert_eq!(text_of(&answer), r#"It said hello there, and {"sum":5.0}"#, "{answer:#}");
 
     let found = world.get(&server, "mcp-servers/tiny").await;
     assert_eq!(found["discovery"]["phase"], "ready");
@@ -177,7 +177,7 @@ async fn a_server_that_is_down_is_named_and_does_not_stop_the_others() {
     let message = found["status_message"].as_str().unwrap();
     assert!(message.contains("exit status: 3") && message.contains("the licence has expired"), "{message}");
     let answer = world.ask(&server, &json!({"input": "x", "target": {"type": "agent", "name": "helper"}})).await;
-    assert_eq!(said(&answer), "here", "{answer:#}");
+    assert_eq!(text_of(&answer), "here", "{answer:#}");
     let warnings = answer["warnings"].to_string();
     assert!(warnings.contains("the query has no tool `dead-echo`: MCP server `dead` is failed: "), "{warnings}");
 }
@@ -200,6 +200,6 @@ async fn a_program_gets_its_own_variables_only_and_its_secrets_are_not_shown() {
     // Cargo sets the last one for the test, and so for the server.
     for (text, expect) in [("$MODE", "quiet"), ("$TOKEN", "[redacted]"), ("$CARGO_PKG_NAME", "$CARGO_PKG_NAME")] {
         let answer = world.call(&server, "tiny-echo", &json!({"text": text})).await;
-        assert_eq!(said(&answer), expect, "{text}: {answer:#}");
+        assert_eq!(text_of(&answer), expect, "{text}: {answer:#}");
     }
 }

@@ -3,7 +3,7 @@
 use bosun_standin::mcp::http::McpStandIn;
 use serde_json::{Value, json};
 
-use super::{HEAD, World, said};
+use super::{HEAD, World, text_of};
 use crate::program::Server;
 
 impl World {
@@ -32,7 +32,7 @@ async fn a_server_answers_with_json_with_events_and_without_sessions() {
         world.until_tool(&server, "far-echo").await;
         for _ in 0..3 {
             let answer = world.call(&server, "far-echo", &json!({"text": "over http"})).await;
-            assert_eq!(said(&answer), "over http", "{behaviour}: {answer:#}");
+            assert_eq!(text_of(&answer), "over http", "{behaviour}: {answer:#}");
         }
         assert_eq!(stand_in.calls(), 3, "{behaviour}");
         let sessions = if behaviour == "stateless" { 0 } else { 1 };
@@ -41,12 +41,12 @@ async fn a_server_answers_with_json_with_events_and_without_sessions() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_has_forgotten_is_made_anew() {
+async fn a_session_that_the_server_has_dropped_is_opened_again() {
     for behaviour in ["stale-404", "stale-400", "stale-error"] {
         let (world, stand_in, server) = open(behaviour, "  trustHints: true\n").await;
         world.until_tool(&server, "far-echo").await;
         let answer = world.call(&server, "far-echo", &json!({"text": "again"})).await;
-        assert_eq!(said(&answer), "again", "{behaviour}: {answer:#}");
+        assert_eq!(text_of(&answer), "again", "{behaviour}: {answer:#}");
         assert_eq!((stand_in.calls(), stand_in.sessions()), (2, 2), "{behaviour}");
     }
 }
@@ -60,7 +60,7 @@ async fn a_call_that_may_have_an_effect_is_not_sent_twice() {
         assert_eq!(answer["status"]["error"]["code"], "mcp_server_unavailable", "{behaviour}: {answer:#}");
         assert_eq!(stand_in.calls(), 1, "{behaviour}");
         let answer = world.call(&server, "far-echo", &json!({"text": "the next"})).await;
-        assert_eq!(said(&answer), "the next", "{behaviour}: {answer:#}");
+        assert_eq!(text_of(&answer), "the next", "{behaviour}: {answer:#}");
     }
 }
 
@@ -83,7 +83,7 @@ async fn tokens_are_sent_and_renewed() {
         world.until_tool(&server, "far-echo").await;
         for text in ["first", "second"] {
             let answer = world.call(&server, "far-echo", &json!({"text": text})).await;
-            assert_eq!(said(&answer), text, "{behaviour}: {answer:#}");
+            assert_eq!(text_of(&answer), text, "{behaviour}: {answer:#}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::Stdio};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use super::{HEAD, World, said};
+use super::{HEAD, World, text_of};
 use crate::program::{Server, free_port, run, stderr, stdout, workspace};
 
 /// Where the packages are. Needs npm and Python, and the network the first time.
@@ -56,7 +56,7 @@ async fn check(peer: Peer, packages: &PathBuf) {
             let tool = format!("{place}-{tool}");
             world.until_tool(&server, &tool).await;
             let answer = world.call(&server, &tool, arguments).await;
-            let found = said(&answer);
+            let found = text_of(&answer);
             let found = serde_json::from_str(found).unwrap_or_else(|_| Value::from(found));
             assert_eq!(found, *expect, "{} {tool}: {answer:#}", peer.name);
         }

@@ -40,7 +40,7 @@ async fn a_changed_definition_is_withheld_until_it_is_approved_and_stays_so_afte
     let approved = run(bosun().args(["mcp", "approve", "sly", "--server", &server.base])).await;
     assert_eq!(stdout(&approved), "approved: sly-echo\n");
     let answer = world.call(&server, "sly-echo", &json!({"text": "trusted again"})).await;
-    assert_eq!(super::said(&answer), "trusted again", "{answer:#}");
+    assert_eq!(super::text_of(&answer), "trusted again", "{answer:#}");
     let found = world.get(&server, "mcp-servers/sly").await;
     assert_eq!(found["discovery"]["phase"], "ready", "{found:#}");
 

@@ -3,7 +3,7 @@
 use bosun_standin::mcp::http::{McpStandIn, ReceivedCall};
 use serde_json::{Value, json};
 
-use super::{World, said};
+use super::{World, text_of};
 use crate::{
     program::{Server, bosun, run, stdout},
     support::soon,
@@ -71,7 +71,7 @@ async fn two_end_users_share_the_session_of_a_plain_server_and_never_one_that_is
         guarded.until_tool(&world, tool).await;
         for user in ["alice", "bob", "alice"] {
             let answer = guarded.call(&world, user, tool, &json!({})).await;
-            assert_eq!(said(&answer), "hello", "{answer:#}");
+            assert_eq!(text_of(&answer), "hello", "{answer:#}");
         }
     }
     assert_eq!((plain.sessions(), plain.calls()), (1, 3), "one session lists the tools and serves all callers");
@@ -94,7 +94,7 @@ async fn a_header_that_depends_on_the_query_is_sent_in_sessions_of_its_own() {
         [("alice", named("team")), ("bob", named("team")), ("alice", named("own")), ("alice", named("team"))]
     {
         let answer = guarded.call(&world, user, "far-echo", &parameters).await;
-        assert_eq!(said(&answer), "hello", "{answer:#}");
+        assert_eq!(text_of(&answer), "hello", "{answer:#}");
     }
     let received = stand_in.received();
     let users: Vec<_> = received.iter().map(|call| call.user.as_deref().unwrap_or_default()).collect();
@@ -109,13 +109,13 @@ async fn a_header_that_depends_on_the_query_is_sent_in_sessions_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_session_of_a_caller_that_the_server_has_forgotten_is_opened_again_once() {
+async fn a_session_of_a_caller_that_the_server_has_dropped_is_opened_again_once() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     let stand_in = McpStandIn::open("stale-404").await.unwrap();
     world.endpoint("far", &stand_in, "  sessions: per-actor\n  trustHints: true\n");
     let guarded = Guarded::start(&world).await;
     guarded.until_tool(&world, "far-echo").await;
     let answer = guarded.call(&world, "alice", "far-echo", &json!({})).await;
-    assert_eq!(said(&answer), "hello", "{answer:#}");
+    assert_eq!(text_of(&answer), "hello", "{answer:#}");
     assert_eq!(sessions(&stand_in.received()), ["session-2", "session-3"]);
 }

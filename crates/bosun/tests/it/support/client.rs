@@ -25,7 +25,7 @@ pub(crate) struct Address {
     pub(crate) base: String,
 }
 
-/// A client of HTTP for requests that [`Client`] does not make.
+/// An HTTP client for requests that [`Client`] does not make.
 pub(crate) fn http() -> reqwest::Client {
     // Another client of this process may have installed it before.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -99,7 +99,7 @@ pub(crate) enum NoStream {
 
 /// An answer, and whether it took more than one request to get it.
 #[derive(Clone, Debug)]
-pub(crate) struct Insisted {
+pub(crate) struct RetriedAnswer {
     pub(crate) answer: Answer,
     pub(crate) repeated: bool,
 }
@@ -120,7 +120,7 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()
-            // Shorter than the server's own timeout, so that no request meets a connection that is just being closed.
+            // Shorter than the server's own timeout, so that no request uses a connection that is just being closed.
             .pool_idle_timeout(Duration::from_secs(2))
             .timeout(PATIENCE)
             .build()
@@ -128,7 +128,7 @@ impl Client {
         Self { http, address, answers: watch::Sender::new(0), refusals: Arc::default() }
     }
 
-    /// A client of one server that stays.
+    /// A client of one server that is not replaced.
     pub(crate) fn of(base: &str) -> Self {
         Self::new(watch::channel(Address { generation: 1, base: base.to_owned() }).1)
     }
@@ -155,7 +155,7 @@ impl Client {
         (address.generation, self.http.request(method.clone(), url))
     }
 
-    /// Whether the server says that it lives.
+    /// Whether `/health` is answered with success.
     pub(crate) async fn is_healthy(&self) -> bool {
         let url = format!("{}/health", self.address.borrow().base);
         self.http.get(url).send().await.is_ok_and(|response| response.status().is_success())
@@ -176,44 +176,46 @@ impl Client {
     }
 
     /// Retries until an available server answers.
-    pub(crate) async fn insist(&self, method: Method, path: &str, body: Option<&Value>) -> Insisted {
+    pub(crate) async fn retry_until_answered(&self, method: Method, path: &str, body: Option<&Value>) -> RetriedAnswer {
         let mut repeated = false;
         loop {
             match self.ask(&method, path, body).await {
-                Ok(answer) if answer.is_unavailable() || answer.code() == "query_changed" => self.bide(&answer).await,
-                Ok(answer) => return Insisted { answer, repeated },
-                Err(lost) => self.outlive(lost).await,
+                Ok(answer) if answer.is_unavailable() || answer.code() == "query_changed" => {
+                    self.back_off(&answer).await;
+                }
+                Ok(answer) => return RetriedAnswer { answer, repeated },
+                Err(lost) => self.wait_for_next_process(lost).await,
             }
             repeated = true;
         }
     }
 
     /// Waits until a retry makes sense after `refusal`, and counts it.
-    pub(crate) async fn bide(&self, refusal: &Answer) {
+    pub(crate) async fn back_off(&self, refusal: &Answer) {
         assert!(refusal.retry_after || refusal.status == 409, "a 503 without `Retry-After`: {}", refusal.body);
         *self.refusals.lock().expect("the refusals").entry(refusal.code().to_owned()).or_default() += 1;
         if refusal.code() == "shutting_down" {
-            return self.outlive(Lost { generation: refusal.generation }).await;
+            return self.wait_for_next_process(Lost { generation: refusal.generation }).await;
         }
         tokio::time::sleep(BEFORE_ASKING_AGAIN).await;
     }
 
     /// Waits until there is another process.
-    pub(crate) async fn outlive(&self, lost: Lost) {
+    pub(crate) async fn wait_for_next_process(&self, lost: Lost) {
         let mut address = self.address.clone();
         let next = address.wait_for(|address| address.generation > lost.generation);
         soon("the next start of the server", next).await.expect("the sender of servers");
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.insist(Method::GET, path, None).await.answer
+        self.retry_until_answered(Method::GET, path, None).await.answer
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.insist(Method::POST, path, Some(body)).await.answer
+        self.retry_until_answered(Method::POST, path, Some(body)).await.answer
     }
 
-    /// Opens a stream of events behind `last_id`.
+    /// Opens a stream of the events after `last_id`.
     pub(crate) async fn events(&self, name: &str, last_id: Option<&str>) -> Result<Stream, NoStream> {
         let (generation, mut request) = self.request(&Method::GET, &format!("/{name}/events"));
         if let Some(id) = last_id {
@@ -238,17 +240,17 @@ impl Client {
                 },
                 Err(NoStream::Lost(lost)) => lost,
                 Err(NoStream::Refused(answer)) if answer.is_unavailable() => {
-                    self.bide(&answer).await;
+                    self.back_off(&answer).await;
                     continue;
                 }
                 Err(NoStream::Refused(answer)) => panic!("the stream of {name} was refused: {}", answer.body),
             };
-            self.outlive(lost).await;
+            self.wait_for_next_process(lost).await;
         }
     }
 }
 
-/// One connection that events come out of.
+/// One connection that receives events.
 #[derive(Debug)]
 pub(crate) struct Stream {
     generation: u64,

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{
     client::{Address, Client, introduce},
     rng::Rng,
-    server::{Death, Server, Started, World},
+    server::{ProcessExit, Server, Started, World},
     soon,
 };
 
@@ -65,7 +65,7 @@ fn passes(point: &str) -> u64 {
 pub(crate) struct Killer<'a> {
     world: &'a World,
     announce: watch::Sender<Address>,
-    /// Whose answers tell how far a process has come.
+    /// Its answers show how far a process has come.
     client: &'a Client,
     rng: Rng,
     /// Where processes died, and how often.
@@ -79,7 +79,7 @@ impl<'a> Killer<'a> {
     }
 
     /// Kills this many processes, half of them at `points`.
-    pub(crate) async fn carry_out(&mut self, kills: u64, points: &[&'static str]) {
+    pub(crate) async fn run(&mut self, kills: u64, points: &[&'static str]) {
         let mut plans = plans(kills, points, &mut self.rng.branch(1));
         while let Some(plan) = plans.pop_front() {
             let place = match plan {
@@ -87,19 +87,19 @@ impl<'a> Killer<'a> {
                     let starting = self.world.spawn(None);
                     self.starts += 1;
                     tokio::time::sleep(after).await;
-                    assert_eq!(starting.kill().await, Death::Killed);
+                    assert_eq!(starting.kill().await, ProcessExit::Killed);
                     "starting"
                 }
                 Plan::Working { answers, after } => {
                     let mut server = self.start().await;
                     self.client.answered(answers).await;
                     tokio::time::sleep(after).await;
-                    assert_eq!(server.kill().await, Death::Killed);
+                    assert_eq!(server.kill().await, ProcessExit::Killed);
                     "working"
                 }
-                Plan::AtPoint { point, pass, tries } => match self.die_at(point, pass).await {
-                    Death::AtFaultPoint => point,
-                    Death::Killed => {
+                Plan::AtPoint { point, pass, tries } => match self.crash_at(point, pass).await {
+                    ProcessExit::AtFaultPoint => point,
+                    ProcessExit::Killed => {
                         // The load did not pass the point this time. It counts as a kill at a random moment.
                         if tries < TRIES {
                             let pass = self.rng.within(1..3);
@@ -107,7 +107,7 @@ impl<'a> Killer<'a> {
                         }
                         "working"
                     }
-                    Death::Exited(code) => panic!("the server ended by itself with {code}"),
+                    ProcessExit::Exited(code) => panic!("the server ended by itself with {code}"),
                 },
             };
             *self.deaths.entry(place).or_default() += 1;
@@ -126,16 +126,16 @@ impl<'a> Killer<'a> {
     }
 
     /// Starts a process with a fault at `point`, and kills it if it does not pass.
-    async fn die_at(&mut self, point: &'static str, pass: u64) -> Death {
+    async fn crash_at(&mut self, point: &'static str, pass: u64) -> ProcessExit {
         self.starts += 1;
         let starting = self.world.spawn(Some(&format!("{point}:{pass}")));
         let mut server = match soon("the start of the server", starting.ready()).await {
             Started::Ready(server) => server,
-            Started::Dead(death) => return death,
+            Started::Exited(exit) => return exit,
         };
         introduce(&self.announce, &server);
         tokio::select! {
-            death = server.death() => return death,
+            exit = server.exit() => return exit,
             () = self.client.answered(ANSWERS_PER_TRY) => {}
         }
         server.kill().await

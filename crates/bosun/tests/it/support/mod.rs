@@ -7,13 +7,13 @@ pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod killer;
 pub(crate) mod oracle;
-pub(crate) mod play;
 pub(crate) mod proof;
 pub(crate) mod rng;
-pub(crate) mod scenes;
+pub(crate) mod scenarios;
 pub(crate) mod server;
 pub(crate) mod sse;
 pub(crate) mod volume;
+pub(crate) mod workload;
 
 use std::time::Duration;
 

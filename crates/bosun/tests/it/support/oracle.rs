@@ -16,7 +16,7 @@ use bosun_core::{
     event::CallRoute,
     head::{CallState, FoldError},
     machine::outcome_code,
-    showing::Showing,
+    result_rendering::ResultRenderer,
     transcript::Message,
 };
 use rusqlite::{Connection, OpenFlags};
@@ -27,10 +27,10 @@ use super::{
     server::World,
 };
 
-/// No scene has more entries than this, even if every part of it is repeated a few times.
+/// No scenario has more entries than this, even if every part of it is repeated a few times.
 const LONGEST_JOURNAL: usize = 100;
 
-/// What one client was told about one query.
+/// What one client observed of one query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) name: String,
@@ -55,7 +55,7 @@ pub(crate) struct Record {
 pub(crate) struct Post {
     pub(crate) call: String,
     pub(crate) content: String,
-    pub(crate) said: Said,
+    pub(crate) verdict: PostVerdict,
 }
 
 /// One decision about a call, and the server's answer.
@@ -63,11 +63,11 @@ pub(crate) struct Post {
 pub(crate) struct DecisionPost {
     pub(crate) call: String,
     pub(crate) approved: bool,
-    pub(crate) said: Said,
+    pub(crate) verdict: PostVerdict,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum PostVerdict {
     Accepted,
     Replayed,
     /// 409: there is another result.
@@ -76,14 +76,14 @@ pub(crate) enum Said {
     Gone,
 }
 
-/// One query as its journal tells it.
+/// One query as its journal records it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) head: Head,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What the oracle counted on the way.
+/// The counts of the oracle.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) queries: u64,
@@ -112,13 +112,25 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
         figures.entries += journal.entries.len() as u64;
         figures.recoveries +=
             journal.entries.iter().filter(|entry| matches!(entry.event, Event::Recovered { .. })).count() as u64;
-        check_journal(journal, &mut violations);
+        let root = journal.head.lineage.as_ref().map(|lineage| by_name.get(lineage.root_name.as_str()));
+        // The next process cancels what is left of a tree whose root has ended.
+        let is_abandoned = root.is_some_and(|root| {
+            root.is_none_or(|root| matches!(root.head.status(), Status::Failed | Status::Cancelled))
+        });
+        check_journal(journal, is_abandoned, &mut violations);
+        check_child(journal, &by_name, &mut violations);
     }
     for record in records {
         violations.extend(record.violations.iter().map(|what| format!("{}: {what}", record.name)));
         match by_name.get(record.name.as_str()) {
             Some(_) if record.deleted => violations.push(format!("{}: was deleted and is there", record.name)),
-            Some(journal) => check_record(record, journal, &mut violations),
+            Some(journal) => {
+                let is_below = |other: &&Journal| {
+                    other.head.lineage.as_ref().is_some_and(|lineage| lineage.root == journal.head.uid)
+                };
+                let tree: Vec<_> = [*journal].into_iter().chain(journals.iter().filter(is_below)).collect();
+                check_record(record, journal, &tree, &mut violations);
+            }
             None if record.acknowledged && !record.deleted => {
                 violations.push(format!("{}: was acknowledged and is lost", record.name));
             }
@@ -138,17 +150,17 @@ pub(crate) fn judge(world: &World, records: &[Record]) -> (Figures, Vec<String>)
 }
 
 /// The invariants of a journal by itself.
-fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
+fn check_journal(journal: &Journal, is_abandoned: bool, violations: &mut Vec<String>) {
     let Journal { head, entries } = journal;
     let mut fault = |what: String| violations.push(format!("{}: {what}", head.name));
-    if !head.status().is_final() {
+    if !head.status().is_final() && !is_abandoned {
         fault(format!("never ended: {:?}, last entry {:?}", head.status(), entries.last()));
     }
     if entries.len() > LONGEST_JOURNAL {
         fault(format!("has {} entries, the last of them {:?}", entries.len(), &entries[entries.len() - 4..]));
     }
     let end = entries.iter().position(|entry| entry.event.is_final()).map_or(entries.len(), |end| end + 1);
-    if entries[end..].iter().any(|entry| !matches!(entry.event, Event::Changed(_))) {
+    if entries[end..].iter().any(|entry| !matches!(entry.event, Event::Changed(_) | Event::Settled)) {
         fault("something happened after the end".into());
     }
     let mut outcomes: BTreeMap<CallId, u32> = BTreeMap::new();
@@ -214,7 +226,37 @@ fn check_journal(journal: &Journal, violations: &mut Vec<String>) {
     check_answer(journal, violations);
 }
 
-/// Every scene's answer is made of the results that the model was shown: they must be those of the
+/// A parent has the outcome of its child, once, and it is the child's answer.
+fn check_child(journal: &Journal, by_name: &HashMap<&str, &Journal>, violations: &mut Vec<String>) {
+    let Some(lineage) = &journal.head.lineage else { return };
+    let Some(parent) = by_name.get(lineage.parent_name.as_str()) else { return };
+    let mut fault = |what: String| violations.push(format!("{}: {what}", journal.head.name));
+    let ends = |event: &Event| matches!(event, Event::ChildEnded { call, .. } if *call == lineage.call);
+    let told = parent.entries.iter().filter(|entry| ends(&entry.event)).count();
+    if told > 1 {
+        fault(format!("its end was told {told} times"));
+    }
+    let outcome = parent.entries.iter().find_map(|entry| match &entry.event {
+        Event::CallFinished { call, outcome } if *call == lineage.call => Some(outcome),
+        _ => None,
+    });
+    let is_completed = journal.head.status() == Status::Completed;
+    match outcome {
+        Some(outcome) if is_completed => {
+            let answer = answer(&journal.entries).unwrap_or_default();
+            let whole = Outcome::success(answer);
+            let large = Outcome::Success { content: Content::Large(Large::of(&Value::from(answer)).0) };
+            if **outcome != whole && **outcome != large {
+                fault(format!("answered `{answer}`, and its parent has {outcome:?}"));
+            }
+        }
+        Some(outcome) if outcome.is_success() => fault(format!("did not complete, and its parent has {outcome:?}")),
+        None if parent.head.status() == Status::Completed => fault("its parent has no outcome".into()),
+        Some(_) | None => {}
+    }
+}
+
+/// Every scenario's answer is made of the results that the model was shown: they must be those of the
 /// journal, in the order in which it asked.
 fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
     let Some(Event::Created { spec, .. }) = journal.entries.first().map(|entry| &entry.event) else { return };
@@ -231,12 +273,12 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
     }
 }
 
-/// What the model of a query without a history was shown, and has answered.
+/// What the model of a query without a history was sent, and has answered.
 pub(crate) fn messages(entries: &[Entry]) -> Vec<Message> {
     let Some(mut transcript) = entries.first().and_then(Transcript::new) else { return Vec::new() };
     entries[1..].iter().for_each(|entry| transcript.apply(entry));
-    // The agent of the scenes has the tool that pages.
-    transcript.messages(&[], &Showing { pager: Some("read_result".into()), ..Showing::default() })
+    // The agent of the scenarios has the tool that pages.
+    transcript.messages(&[], &ResultRenderer { pager: Some("read_result".into()), ..ResultRenderer::default() })
 }
 
 fn answer(entries: &[Entry]) -> Option<&str> {
@@ -246,8 +288,8 @@ fn answer(entries: &[Entry]) -> Option<&str> {
     })
 }
 
-/// What one client was told must match the journal.
-fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>) {
+/// What one client observed must match the journal.
+fn check_record(record: &Record, journal: &Journal, tree: &[&Journal], violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", record.name));
     match &record.ended {
         None => fault("its client was never told how it ended".into()),
@@ -273,27 +315,27 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
             fault(format!("`{}` is not the id of a call", post.call));
             continue;
         };
-        let resolved = journal.entries.iter().find_map(|entry| match &entry.event {
+        let resolved = tree.iter().flat_map(|journal| &journal.entries).find_map(|entry| match &entry.event {
             Event::CallResolved { call: resolved, outcome, .. } if *resolved == call => Some(outcome),
             _ => None,
         });
         let same = resolved == Some(&outcome(&post.content).into());
-        match post.said {
-            Said::Accepted | Said::Replayed if !same => {
+        match post.verdict {
+            PostVerdict::Accepted | PostVerdict::Replayed if !same => {
                 fault(format!("{call}: result `{}` was acknowledged, and {resolved:?} is recorded", post.content));
             }
-            Said::Conflict if same || resolved.is_none() => {
+            PostVerdict::Conflict if same || resolved.is_none() => {
                 fault(format!("{call}: result `{}` was told to be another one than {resolved:?}", post.content));
             }
-            Said::Gone => {
-                let state = journal.head.call(call).map(|call| call.state);
+            PostVerdict::Gone => {
+                let state = tree.iter().find_map(|journal| journal.head.call(call)).map(|call| call.state);
                 if !matches!(state, Some(CallState::Expired | CallState::Cancelled)) {
                     fault(format!("{call}: was told to be too late, and is {state:?}"));
                 }
             }
-            Said::Accepted | Said::Replayed | Said::Conflict => {}
+            PostVerdict::Accepted | PostVerdict::Replayed | PostVerdict::Conflict => {}
         }
-        if post.said == Said::Accepted {
+        if post.verdict == PostVerdict::Accepted {
             *fresh.entry(&post.call).or_default() += 1;
         }
     }
@@ -303,7 +345,7 @@ fn check_record(record: &Record, journal: &Journal, violations: &mut Vec<String>
     }
 }
 
-/// Each decision is what the client was told of it, and only one was the first.
+/// Each decision matches the answer that its client got, and only one was the first.
 fn check_decisions(record: &Record, journal: &Journal, fault: &mut impl FnMut(String)) {
     let recorded = |id: &str| {
         journal.entries.iter().find_map(|entry| match &entry.event {
@@ -313,17 +355,17 @@ fn check_decisions(record: &Record, journal: &Journal, fault: &mut impl FnMut(St
         })
     };
     let mut first: BTreeSet<&str> = BTreeSet::new();
-    for DecisionPost { call, approved, said } in &record.decisions {
+    for DecisionPost { call, approved, verdict } in &record.decisions {
         let recorded = recorded(call);
-        let is_so = match said {
-            Said::Accepted | Said::Replayed => recorded == Some(*approved),
-            Said::Conflict => recorded == Some(!*approved),
-            Said::Gone => recorded.is_none(),
+        let is_so = match verdict {
+            PostVerdict::Accepted | PostVerdict::Replayed => recorded == Some(*approved),
+            PostVerdict::Conflict => recorded == Some(!*approved),
+            PostVerdict::Gone => recorded.is_none(),
         };
         if !is_so {
-            fault(format!("{call}: approved: {approved} was answered with {said:?}, and {recorded:?} is recorded"));
+            fault(format!("{call}: approved: {approved} was answered with {verdict:?}, and {recorded:?} is recorded"));
         }
-        if *said == Said::Accepted && !first.insert(call) {
+        if *verdict == PostVerdict::Accepted && !first.insert(call) {
             fault(format!("{call}: a decision was accepted twice"));
         }
     }

@@ -14,7 +14,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-use super::{scenes, soon};
+use super::{scenarios, soon};
 use crate::program::program;
 
 /// A directory with everything that one server has, across its processes.
@@ -32,7 +32,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("bosun-proof-").tempdir().expect("a directory");
-        scenes::write(&directory.path().join("manifests"));
+        scenarios::write(&directory.path().join("manifests"));
         Self { directory, environment: Vec::new(), launcher: Vec::new(), options: Vec::new() }
     }
 
@@ -107,11 +107,19 @@ impl World {
         Starting { child, lines, log: self.log() }
     }
 
+    /// Starts a server that dies at `fault`, after it has begun to answer.
+    pub(crate) async fn start_dying(&self, fault: &str) -> Server {
+        match soon("the start of the server", self.spawn(Some(fault)).ready()).await {
+            Started::Ready(server) => *server,
+            Started::Exited(exit) => panic!("the server died of {exit:?}: {}", tail(&self.log())),
+        }
+    }
+
     /// Starts a server that runs until it is killed.
     pub(crate) async fn start(&self) -> Server {
         match soon("the start of the server", self.spawn(None).ready()).await {
             Started::Ready(server) => *server,
-            Started::Dead(death) => panic!("the server died of {death:?}: {}", tail(&self.log())),
+            Started::Exited(exit) => panic!("the server died of {exit:?}: {}", tail(&self.log())),
         }
     }
 }
@@ -128,7 +136,7 @@ pub(crate) struct Starting {
 pub(crate) enum Started {
     Ready(Box<Server>),
     /// A fault was planned for the start itself.
-    Dead(Death),
+    Exited(ProcessExit),
 }
 
 /// A process that answers requests.
@@ -143,7 +151,7 @@ pub(crate) struct Server {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Death {
+pub(crate) enum ProcessExit {
     /// SIGKILL, from the test.
     Killed,
     /// SIGABRT, at a fault point.
@@ -162,10 +170,10 @@ impl Starting {
                 return Started::Ready(Box::new(server));
             }
         }
-        Started::Dead(death(&mut self.child, &self.log).await)
+        Started::Exited(exit(&mut self.child, &self.log).await)
     }
 
-    pub(crate) async fn kill(mut self) -> Death {
+    pub(crate) async fn kill(mut self) -> ProcessExit {
         kill(&mut self.child, &self.log).await
     }
 }
@@ -175,7 +183,7 @@ impl Server {
         self.child.id().expect("a process that lives")
     }
 
-    pub(crate) async fn kill(&mut self) -> Death {
+    pub(crate) async fn kill(&mut self) -> ProcessExit {
         kill(&mut self.child, &self.log).await
     }
 
@@ -197,23 +205,23 @@ impl Server {
     }
 
     /// Waits until the process ends by itself.
-    pub(crate) async fn death(&mut self) -> Death {
-        death(&mut self.child, &self.log).await
+    pub(crate) async fn exit(&mut self) -> ProcessExit {
+        exit(&mut self.child, &self.log).await
     }
 }
 
-async fn kill(child: &mut Child, log: &Path) -> Death {
+async fn kill(child: &mut Child, log: &Path) -> ProcessExit {
     // It may have died already.
     let _ = child.start_kill();
-    death(child, log).await
+    exit(child, log).await
 }
 
-async fn death(child: &mut Child, log: &Path) -> Death {
+async fn exit(child: &mut Child, log: &Path) -> ProcessExit {
     let status = child.wait().await.expect("a child to wait for");
     match (status.signal(), status.code()) {
-        (Some(9), _) => Death::Killed,
-        (Some(6), _) => Death::AtFaultPoint,
-        (_, Some(code)) => Death::Exited(code),
+        (Some(9), _) => ProcessExit::Killed,
+        (Some(6), _) => ProcessExit::AtFaultPoint,
+        (_, Some(code)) => ProcessExit::Exited(code),
         _ => panic!("the server ended with {status}: {}", tail(log)),
     }
 }

@@ -47,7 +47,7 @@ impl Volume {
     /// Leaves space for this many bytes, or a little more.
     pub(crate) fn fill(&self, server: &Server, room: u64) {
         match self {
-            // The server goes on writing meanwhile, and a volume cannot be made smaller than what it holds.
+            // The server continues writing meanwhile, and a volume cannot be made smaller than what it holds.
             Self::Tmpfs(data) => {
                 let filled = (0..1_000).any(|_| try_remount(data, &(used(data) + room).to_string()).is_ok());
                 assert!(filled, "{} grows faster than it can be filled", data.display());
@@ -111,7 +111,7 @@ impl Drop for ReadOnly {
 impl Drop for Volume {
     fn drop(&mut self) {
         if let Self::Tmpfs(data) = self {
-            // A process with an open file there keeps it; the directory can be removed all the same.
+            // A process with an open file there keeps it; the directory can be removed nevertheless.
             let _ = Command::new("umount").arg("--lazy").arg(data).status();
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::{Router, extract::State, http::HeaderMap, routing::post};
 use serde_json::{Value, json};
 
-use super::{CALLER, DELIVERER, QUESTION, RESULT, Scene};
+use super::{CALLER, DELIVERER, QUESTION, RESULT, TracedServer};
 
 /// The trace of the caller.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -53,21 +53,21 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a Value {
     })
 }
 
-async fn play(caller: &[(&str, &str)]) -> (Scene, Vec<Value>, String, Received) {
+async fn run_query(caller: &[(&str, &str)]) -> (TracedServer, Vec<Value>, String, Received) {
     let (address, received) = collector().await;
-    let mut scene = Scene::open().await;
-    scene.world.set("OTEL_EXPORTER_OTLP_ENDPOINT", address);
-    scene.world.set("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20of-the-collector");
-    scene.world.set("OTEL_SERVICE_NAME", "harbour");
-    let (paused, _) = scene.play(caller).await;
+    let mut traced = TracedServer::open().await;
+    traced.world.set("OTEL_EXPORTER_OTLP_ENDPOINT", address);
+    traced.world.set("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20of-the-collector");
+    traced.world.set("OTEL_SERVICE_NAME", "harbour");
+    let (paused, _) = traced.run_query(caller).await;
     let spans = spans(&received);
     let handed_out = paused["toolCalls"][0]["traceparent"].as_str().expect("a trace").to_owned();
-    (scene, spans, handed_out, received)
+    (traced, spans, handed_out, received)
 }
 
 #[tokio::test]
 async fn a_query_is_one_trace_across_a_pause_and_a_restart_without_any_content() {
-    let (scene, spans, handed_out, received) = play(&[("traceparent", CALLER)]).await;
+    let (traced, spans, handed_out, received) = run_query(&[("traceparent", CALLER)]).await;
     let created = named(&spans, "POST /v1/namespaces/{namespace}/queries", 1)[0];
     assert_eq!((&created["traceId"], &created["parentSpanId"]), (&json!(TRACE), &json!("b7ad6b7169203331")));
     assert_eq!(attribute(created, "http.response.status_code"), "200");
@@ -104,7 +104,7 @@ async fn a_query_is_one_trace_across_a_pause_and_a_restart_without_any_content()
 
     // The model gets the very span that calls it, the client's tool the request that began it all.
     let told: Vec<_> =
-        scene.model.requests().iter().map(|asked| asked.header("traceparent").map(str::to_owned)).collect();
+        traced.model.requests().iter().map(|asked| asked.header("traceparent").map(str::to_owned)).collect();
     let of = |span: &Value| Some(format!("00-{TRACE}-{}-01", span["spanId"].as_str().expect("an id")));
     assert_eq!(told, [of(chats[0]), of(chats[1])]);
     assert_eq!(Some(handed_out), of(created));
@@ -115,13 +115,13 @@ async fn a_query_is_one_trace_across_a_pause_and_a_restart_without_any_content()
         assert!(!everything.contains(said), "{said} is in a span");
     }
     assert!(received.iter().all(|(headers, _)| headers["authorization"] == "Bearer of-the-collector"));
-    let log = std::fs::read_to_string(scene.world.log()).expect("a log");
+    let log = std::fs::read_to_string(traced.world.log()).expect("a log");
     assert_eq!(log, "", "nothing is wrong, and no credential is logged");
 }
 
 #[tokio::test]
 async fn a_query_that_no_caller_traces_is_one_trace_of_its_own() {
-    let (_, spans, handed_out, _) = play(&[]).await;
+    let (_, spans, handed_out, _) = run_query(&[]).await;
     let created = named(&spans, "POST /v1/namespaces/{namespace}/queries", 1)[0];
     assert_eq!(created["parentSpanId"], Value::Null);
     let legs = named(&spans, "invoke_agent pilot", 2);

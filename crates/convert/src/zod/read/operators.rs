@@ -3,7 +3,7 @@
 use oxc_ast::ast::{BinaryOperator, Span, UnaryOperator};
 
 use super::{
-    super::{fault::FaultGather, value::ZodValue},
+    super::{fault::FaultCollector, value::ZodValue},
     computed, into_value,
 };
 
@@ -29,7 +29,7 @@ pub(super) fn read_binary<'a>(
 ) -> ZodValue<'a> {
     let (left, right) = match (left, right) {
         (ZodValue::Unreadable(left), ZodValue::Unreadable(right)) => {
-            let mut both = FaultGather::default();
+            let mut both = FaultCollector::default();
             both.take::<()>(Err(left));
             both.take::<()>(Err(right));
             return into_value(both.finish(ZodValue::Undefined));

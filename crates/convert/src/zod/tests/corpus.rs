@@ -49,13 +49,13 @@ struct Difference {
     id: String,
     version: String,
     reason: String,
-    ours: Ours,
+    ours: OurResult,
 }
 
 /// What this converter gives.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Ours {
+enum OurResult {
     Schema(Value),
     Fault(String),
 }
@@ -66,20 +66,20 @@ fn fixture<T: for<'de> Deserialize<'de>>(name: &str) -> T {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn convert(source: &str, version: ZodVersion, io: ZodIo) -> Ours {
+fn convert(source: &str, version: ZodVersion, io: ZodIo) -> OurResult {
     match schema_to_json(source, version, io) {
-        Ok(converted) => Ours::Schema(converted.schema),
-        Err(faults) => Ours::Fault(faults.first().map(|fault| fault.code.to_owned()).unwrap_or_default()),
+        Ok(converted) => OurResult::Schema(converted.schema),
+        Err(faults) => OurResult::Fault(faults.first().map(|fault| fault.code.to_owned()).unwrap_or_default()),
     }
 }
 
-fn agree(ours: &Ours, theirs: &CorpusOutcome) -> bool {
+fn agree(ours: &OurResult, theirs: &CorpusOutcome) -> bool {
     match (ours, theirs) {
-        (Ours::Schema(ours), CorpusOutcome::Schema(theirs)) => {
+        (OurResult::Schema(ours), CorpusOutcome::Schema(theirs)) => {
             let (ours, theirs) = (ours.to_string(), theirs.to_string());
             ours == theirs
         }
-        (Ours::Fault(_), CorpusOutcome::Throws(_)) => true,
+        (OurResult::Fault(_), CorpusOutcome::Throws(_)) => true,
         _ => false,
     }
 }
@@ -168,7 +168,7 @@ fn the_corpus_passes_the_definition_check() {
         for (version, io) in
             [(ZodVersion::V3, ZodIo::Input), (ZodVersion::V4, ZodIo::Output), (ZodVersion::V4, ZodIo::Input)]
         {
-            let Ours::Schema(schema) = convert(source, version, io) else { continue };
+            let OurResult::Schema(schema) = convert(source, version, io) else { continue };
             checked += 1;
             let Some(parameters) = parameters(&schema) else {
                 refused.extend(schema::faults(&schema).iter().map(|fault| format!("{id} {version:?}: {fault}")));

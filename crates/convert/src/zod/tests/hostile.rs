@@ -26,7 +26,7 @@ fn ten_thousand_levels_are_refused() {
     }
 }
 
-/// Everything that the scan allows must fit the stack: parser, census and reader.
+/// Everything that the scan allows must fit the stack: parser, collector and reader.
 #[test]
 fn the_deepest_allowed_source_fits_the_stack() {
     let units: [(&str, usize, &str); 16] = [

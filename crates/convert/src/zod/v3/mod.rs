@@ -14,7 +14,7 @@ use std::{cell::Cell, collections::VecDeque, rc::Rc};
 use indexmap::IndexMap;
 
 use super::{
-    fault::{FaultGather, ReadSchema},
+    fault::{FaultCollector, ReadSchema},
     library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
     value::{MOST_WEIGHT, SchemaId, ZodFunction, ZodRecord, ZodValue, too_large},
 };
@@ -203,7 +203,7 @@ impl<'a> Zod3<'a> {
     }
 
     fn shape(&mut self, record: &ZodRecord<'a>) -> ReadSchema<Zod3Shape> {
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let mut shape = Zod3Shape::new();
         for (key, member) in record.iter() {
             let schema = match &member.value {
@@ -241,7 +241,7 @@ impl<'a> Zod3<'a> {
 
     fn enum_values(call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<Vec<Rc<str>>> {
         let ZodValue::List(values) = call.argument(index) else { return Err(call.wrong(index, "an array of strings")) };
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let texts = values.iter().filter_map(|value| {
             gather.take(match value {
                 ZodValue::Text(text) => Ok(Rc::clone(text)),

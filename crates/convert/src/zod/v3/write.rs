@@ -239,7 +239,7 @@ impl<'a> Zod3Writer<'_, 'a> {
             Parsed::Dirty(_) | Parsed::Aborted => false,
             Parsed::Unknown => {
                 let message = format!(
-                    "whether `{key}` may be left out depends on a function that was not run; it is taken to be optional"
+                    "whether `{key}` may be left out depends on a function that was not run; it is assumed to be optional"
                 );
                 let offset = self.zod.node(field).map_or(0, |(_, node)| node.offset);
                 self.remarks.push(ZodRemark { offset, code: "optional_assumed", message });

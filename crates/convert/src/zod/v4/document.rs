@@ -139,8 +139,8 @@ impl Zod4Writer<'_, '_> {
             if matches!(key.as_str(), "$ref" | "allOf") {
                 continue;
             }
-            if let Some(said) = definition.get(key)
-                && self.render(part)? == self.render(said)?
+            if let Some(known) = definition.get(key)
+                && self.render(part)? == self.render(known)?
                 && let Some(content) = self.content(id)
             {
                 content.shift_remove(key);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{
     super::{
-        fault::{FaultGather, Problems, ReadSchema, ZodProblem},
+        fault::{FaultCollector, Problems, ReadSchema, ZodProblem},
         library::ZodCall,
         value::{SchemaId, ZodMember, ZodRecord, ZodValue, array_index},
     },
@@ -48,20 +48,13 @@ impl<'a> Zod4<'a> {
         if let Some(check) = check {
             return Ok(ZodValue::Schema(self.with_checks(receiver, [check], call.offset)?));
         }
+        if call.name == "unwrap"
+            && let Some(inner) = kind.wrapped()
+        {
+            return Ok(ZodValue::Schema(inner));
+        }
         match (&kind, call.name) {
-            (
-                Zod4Kind::Optional { inner, .. }
-                | Zod4Kind::Nullable(inner)
-                | Zod4Kind::Default { inner, .. }
-                | Zod4Kind::Prefault { inner, .. }
-                | Zod4Kind::NonOptional(inner)
-                | Zod4Kind::Catch { inner, .. }
-                | Zod4Kind::Readonly(inner)
-                | Zod4Kind::Promise(inner)
-                | Zod4Kind::Lazy(inner)
-                | Zod4Kind::Array(inner),
-                "unwrap",
-            )
+            (Zod4Kind::Array(inner), "unwrap")
             | (Zod4Kind::Default { inner, .. }, "removeDefault")
             | (Zod4Kind::Catch { inner, .. }, "removeCatch") => Ok(ZodValue::Schema(*inner)),
             (Zod4Kind::Tuple { items, .. }, "rest") => {
@@ -152,7 +145,7 @@ impl<'a> Zod4<'a> {
     }
 
     fn given_checks(&self, call: &ZodCall<'_, 'a>) -> ReadSchema<Vec<Check>> {
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let given = call.arguments.iter().filter_map(|argument| {
             gather.take(match argument {
                 ZodValue::Check(id) => Ok(self.checks.get(id.0).cloned().unwrap_or(Check::Silent)),
@@ -349,7 +342,7 @@ impl<'a> Zod4<'a> {
 
 fn meta(call: &ZodCall<'_, '_>, index: usize) -> ReadSchema<Meta> {
     let record = call.record(index)?;
-    let mut gather = FaultGather::default();
+    let mut gather = FaultCollector::default();
     let mut meta = Meta::new();
     for (key, member) in record.iter() {
         if let Some(value) = gather.take(member.value.to_json(member.offset)) {
@@ -371,7 +364,7 @@ fn ordered(mut shape: Zod4Shape) -> Zod4Shape {
 }
 
 fn masked_keys(shape: &Zod4Shape, call: &ZodCall<'_, '_>) -> ReadSchema<Vec<String>> {
-    let mut gather = FaultGather::default();
+    let mut gather = FaultCollector::default();
     let mut keys = Vec::new();
     for (key, member) in call.record(0)?.iter() {
         let chosen = match &member.value {
@@ -389,7 +382,7 @@ fn masked_keys(shape: &Zod4Shape, call: &ZodCall<'_, '_>) -> ReadSchema<Vec<Stri
 /// `extract` and `exclude` of an enum.
 fn select<'a>(entries: &ZodRecord<'a>, call: &ZodCall<'_, 'a>) -> ReadSchema<Rc<ZodRecord<'a>>> {
     let ZodValue::List(names) = call.argument(0) else { return Err(call.wrong(0, "an array of names")) };
-    let mut gather = FaultGather::default();
+    let mut gather = FaultCollector::default();
     let name = |value: &ZodValue<'a>| match value.to_text() {
         Some(name) if entries.get(&name).is_some() => Ok(name),
         Some(name) => Err(call.throws(format!("Key {name} not found in enum"))),

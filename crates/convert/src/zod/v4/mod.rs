@@ -21,7 +21,7 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use super::{
-    fault::{FaultGather, ReadSchema, ZodProblem},
+    fault::{FaultCollector, ReadSchema, ZodProblem},
     library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
     value::{CheckId, MOST_WEIGHT, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue, too_large},
 };
@@ -140,6 +140,24 @@ enum RecordMode {
     Loose,
 }
 
+impl Zod4Kind<'_> {
+    /// The schema that `unwrap()` returns, of a schema that changes only how another one is used.
+    fn wrapped(&self) -> Option<SchemaId> {
+        match self {
+            Self::Optional { inner, .. }
+            | Self::Nullable(inner)
+            | Self::Default { inner, .. }
+            | Self::Prefault { inner, .. }
+            | Self::NonOptional(inner)
+            | Self::Catch { inner, .. }
+            | Self::Readonly(inner)
+            | Self::Promise(inner)
+            | Self::Lazy(inner) => Some(*inner),
+            _ => None,
+        }
+    }
+}
+
 impl<'a> Zod4<'a> {
     /// Zod 4, describing one side of its schemas.
     pub(super) fn new(io: ZodIo) -> Self {
@@ -195,7 +213,7 @@ impl<'a> Zod4<'a> {
     }
 
     fn shape(&mut self, record: &ZodRecord<'a>) -> ReadSchema<Zod4Shape> {
-        let mut gather = FaultGather::default();
+        let mut gather = FaultCollector::default();
         let mut shape = Zod4Shape::new();
         for (key, member) in record.iter() {
             let schema = match &member.value {
@@ -388,7 +406,7 @@ fn enum_entries<'a>(call: &ZodCall<'_, 'a>) -> ReadSchema<Rc<ZodRecord<'a>>> {
     match call.argument(0) {
         ZodValue::Record(record) => Ok(Rc::clone(record)),
         ZodValue::List(values) => {
-            let mut gather = FaultGather::default();
+            let mut gather = FaultCollector::default();
             let entry = |value: &ZodValue<'a>| match (value, value.to_text()) {
                 (ZodValue::Unreadable(problems), _) => Err(problems.clone()),
                 (value, Some(key)) => Ok((key, ZodMember { value: value.clone(), offset: call.offset, getter: false })),

@@ -101,23 +101,14 @@ impl<'a> Zod4<'a> {
         }
         let inside: Vec<SchemaId> = match &node.kind {
             Zod4Kind::Transform | Zod4Kind::Pipe { is_codec: true, .. } => return Ok(true),
-            Zod4Kind::Array(inner)
-            | Zod4Kind::Lazy(inner)
-            | Zod4Kind::Promise(inner)
-            | Zod4Kind::Optional { inner, .. }
-            | Zod4Kind::NonOptional(inner)
-            | Zod4Kind::Nullable(inner)
-            | Zod4Kind::Readonly(inner)
-            | Zod4Kind::Default { inner, .. }
-            | Zod4Kind::Prefault { inner, .. }
-            | Zod4Kind::Catch { inner, .. } => vec![*inner],
+            Zod4Kind::Array(inner) => vec![*inner],
             Zod4Kind::Intersection(left, right) => vec![*left, *right],
             Zod4Kind::Record { key, value, .. } => vec![*key, *value],
             Zod4Kind::Pipe { input, output, .. } => vec![*input, *output],
             Zod4Kind::Object { shape, .. } => shape.values().copied().collect(),
             Zod4Kind::Union { options, .. } => options.clone(),
             Zod4Kind::Tuple { items, rest } => items.iter().copied().chain(*rest).collect(),
-            _ => Vec::new(),
+            kind => kind.wrapped().into_iter().collect(),
         };
         for schema in inside {
             if self.is_transforming(schema, seen)? {
@@ -192,25 +183,17 @@ impl<'a> Zod4<'a> {
     fn part_pattern(&self, schema: SchemaId, steps: &mut usize) -> ReadSchema<Option<String>> {
         let (_, node) = self.node(schema)?;
         let own = self.pattern(schema, steps)?;
+        if let Some(inner) = node.kind.wrapped() {
+            let before = self.pattern(inner, steps)?;
+            let after = self.part_pattern(inner, steps)?;
+            return Ok(match (own, before, after) {
+                (Some(own), Some(before), Some(after)) if after != before => {
+                    Some(own.replacen(clean(&before), clean(&after), 1))
+                }
+                (own, _, _) => own,
+            });
+        }
         match &node.kind {
-            Zod4Kind::Optional { inner, .. }
-            | Zod4Kind::Nullable(inner)
-            | Zod4Kind::Default { inner, .. }
-            | Zod4Kind::Prefault { inner, .. }
-            | Zod4Kind::NonOptional(inner)
-            | Zod4Kind::Catch { inner, .. }
-            | Zod4Kind::Readonly(inner)
-            | Zod4Kind::Promise(inner)
-            | Zod4Kind::Lazy(inner) => {
-                let before = self.pattern(*inner, steps)?;
-                let after = self.part_pattern(*inner, steps)?;
-                Ok(match (own, before, after) {
-                    (Some(own), Some(before), Some(after)) if after != before => {
-                        Some(own.replacen(clean(&before), clean(&after), 1))
-                    }
-                    (own, _, _) => own,
-                })
-            }
             Zod4Kind::Union { options, .. } => {
                 let sources = options
                     .iter()

@@ -148,20 +148,14 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
     fn kind(&mut self, id: SchemaId, node: &Zod4Node<'a>) -> ReadSchema<(SchemaBody, Option<SchemaId>)> {
         let mut body = SchemaBody::new();
         let reference = match &node.kind {
-            Zod4Kind::Optional { inner, .. }
-            | Zod4Kind::NonOptional(inner)
-            | Zod4Kind::Prefault { inner, .. }
-            | Zod4Kind::Promise(inner)
-            | Zod4Kind::Lazy(inner)
-            | Zod4Kind::Readonly(inner)
-            | Zod4Kind::Default { inner, .. }
-            | Zod4Kind::Catch { inner, .. } => Some(self.schema(*inner)?),
+            // It inherits nothing: it is a choice between the inner schema and `null`.
+            Zod4Kind::Nullable(_) => None,
             Zod4Kind::Pipe { input, output, .. } => {
                 let is_transform = matches!(self.zod.node(*input)?.1.kind, Zod4Kind::Transform);
                 let takes_input = self.zod.io == ZodIo::Input && !is_transform;
                 Some(self.schema(if takes_input { *input } else { *output })?)
             }
-            _ => None,
+            kind => kind.wrapped().map(|inner| self.schema(inner)).transpose()?,
         };
         match &node.kind {
             Zod4Kind::String(own) => write_text(&mut body, &Sum::of(own.iter().chain(&node.checks))),
@@ -323,7 +317,7 @@ impl<'z, 'a> Zod4Writer<'z, 'a> {
     fn remark_on_default(&mut self, key: &str, field: SchemaId) -> ReadSchema<()> {
         let (_, node) = self.zod.node(field)?;
         if matches!(node.kind, Zod4Kind::Default { .. } | Zod4Kind::Prefault { .. }) {
-            let message = format!("`{key}` has a default, and `z.toJSONSchema` lists it as required all the same");
+            let message = format!("`{key}` has a default, and `z.toJSONSchema` lists it as required nevertheless");
             self.remarks.push(ZodRemark { offset: node.offset, code: "default_is_required", message });
         }
         Ok(())

@@ -65,7 +65,7 @@ fn a_raised_call_limit_gives_a_query_its_tools_back() {
     let refused = answer(&mut head, reply(vec![outside("a"), outside("b")]));
     assert_eq!(refused.len(), 3, "{refused:?}");
     let call = head.calls[0].id;
-    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome: Outcome::success(1) };
+    let delivery = Delivery { target: DeliveryTarget::Call(call), outcome: Outcome::success(1), took: None };
     let delivered = deliver(&head, NOW, vec![delivery], false, &Actor::local());
     apply(&mut head, NOW, delivered.events);
     let started = advance(&head);

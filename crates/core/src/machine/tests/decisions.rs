@@ -49,7 +49,7 @@ fn an_approved_call_runs_once_and_not_before() {
 }
 
 #[test]
-fn a_rejected_call_never_runs_and_the_model_goes_on() {
+fn a_rejected_call_never_runs_and_the_model_continues() {
     let mut head = after_turn(vec![approved("send_email", true), inside("b", true)]);
     assert_eq!(decide_at(&mut head, NOW, reject("wrong address"), None), DecisionVerdict::Accepted);
     assert_eq!(start_call(&head, head.calls[0].id), []);

@@ -21,7 +21,7 @@ fn a_result_is_accepted_once() {
 fn unknown_and_inside_calls_get_the_same_verdict() {
     let mut head = after_turn(vec![inside("a", true), outside("b")]);
     let foreign = DeliveryTarget::Call(CallId::derive(QueryUid::new(9, [9; 10]), 1, 0));
-    assert_eq!(post(&mut head, Delivery { target: foreign, outcome: ok("1") }), DeliveryVerdict::Unknown);
+    assert_eq!(post(&mut head, Delivery { target: foreign, outcome: ok("1"), took: None }), DeliveryVerdict::Unknown);
     let inside = to_call(&head, 0, ok("1"));
     assert_eq!(post(&mut head, inside), DeliveryVerdict::Unknown);
 }
@@ -61,7 +61,10 @@ fn one_late_result_does_not_reject_the_others_of_its_batch() {
         delivered.verdicts,
         [DeliveryVerdict::Expired(a), DeliveryVerdict::Accepted(b), DeliveryVerdict::AlreadyResolved(b)]
     );
-    assert_eq!(delivered.events, [Event::CallResolved { call: b, outcome: ok("2").into(), by: Actor::local() }]);
+    assert_eq!(
+        delivered.events,
+        [Event::CallResolved { call: b, outcome: ok("2").into(), by: Actor::local(), took_ms: None }]
+    );
 }
 
 fn expire_call(_: &Head, call: CallId) -> Vec<Event> {

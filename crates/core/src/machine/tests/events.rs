@@ -5,7 +5,13 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{NOW, after_turn, all_changed, apply, outside, spec};
-use crate::{Actor, ContentHash, Event, Outcome, QueryLimits, Spec, event::Changed, machine::cancel, query::Usage};
+use crate::{
+    Actor, ContentHash, Event, Outcome, QueryLimits, QueryUid, Spec,
+    event::Changed,
+    machine::cancel,
+    query::Usage,
+    tree::{Spent, TreeBudget},
+};
 
 /// A spec with every optional field set.
 fn rich_spec() -> Spec {
@@ -38,6 +44,7 @@ fn every_event_survives_encoding_and_decoding() {
     let mut head = after_turn(vec![outside("a")]);
     let call = head.calls[0].id;
     let by = Actor::of_key("ci").unwrap().acting_for("alice").unwrap();
+    let spent = Spent { calls: 1, tokens: 2, running_ms: 3 };
     let events = [
         Event::Created { spec: Arc::new(spec(QueryLimits::default())), by: by.clone() },
         Event::Created { spec: Arc::new(rich_spec()), by: by.clone() },
@@ -51,6 +58,7 @@ fn every_event_survives_encoding_and_decoding() {
             rejected: None,
             provider: None,
             answered_by: None,
+            tree: None,
         },
         Event::TurnEnded {
             turn: 2,
@@ -61,11 +69,23 @@ fn every_event_survives_encoding_and_decoding() {
             rejected: Some("no".into()),
             provider: Some(Arc::new(json!({"anthropic": {"content": []}}))),
             answered_by: Some("second".into()),
+            tree: Some(TreeBudget { others: spent, max_tool_calls: 3, max_tokens: Some(4) }),
         },
+        Event::CallDelegated { call, child: QueryUid::for_child(QueryUid::new(7, [1; 10]), call) },
+        Event::ChildEnded {
+            call,
+            child: QueryUid::for_child(QueryUid::new(7, [1; 10]), call),
+            spent,
+            terminated: true,
+        },
+        Event::Settled,
         Event::CallStarted { call, attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::failure("a", "b").into() },
         Event::CallResolved {
-            call, outcome: Outcome::success(json!({"deep": [1, null, "ü"]})).into(), by: by.clone()
+            call,
+            outcome: Outcome::success(json!({"deep": [1, null, "ü"]})).into(),
+            by: by.clone(),
+            took_ms: Some(70),
         },
         Event::CallApproved { call, hash: ContentHash::of(b"a"), arguments: None, by: by.clone() },
         Event::CallApproved {

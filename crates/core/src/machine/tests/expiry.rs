@@ -6,7 +6,7 @@ use super::{NOW, after_turn, apply, asked, ok, outside, to_call};
 use crate::{
     Actor, Event, QueryLimits, Timestamp,
     head::{Waiting, WaitingOn},
-    machine::{CallStanding, CallWay, DeliveryVerdict, Next, deliver, expire, next, resume, standing},
+    machine::{CallDisposition, DeliveryState, DeliveryVerdict, Next, deliver, delivery_state, expire, next, resume},
 };
 
 #[test]
@@ -24,7 +24,10 @@ fn a_late_result_is_late_even_before_the_sweep() {
 
 #[test]
 fn the_sweep_expires_only_what_is_due() {
-    let head = after_turn(vec![asked("slow", CallWay::Outside { timeout: Duration::from_secs(90) }), outside("quick")]);
+    let head = after_turn(vec![
+        asked("slow", CallDisposition::Outside { timeout: Duration::from_secs(90) }),
+        outside("quick"),
+    ]);
     let quick = head.calls[1].id;
     assert_eq!(expire(&head, NOW.after(Duration::from_secs(59))), []);
     assert_eq!(expire(&head, NOW.after(Duration::from_secs(60))), [Event::CallExpired { call: quick }]);
@@ -41,7 +44,7 @@ fn a_result_after_an_expired_hold_is_late_even_before_the_sweep() {
     assert_eq!(resume(&head, late, &Actor::local()), []);
     assert_eq!(resume(&head, Timestamp(late.0 - 1), &Actor::local()).len(), 1);
     let b = head.calls[1].id;
-    assert_eq!(standing(&head, late, b), CallStanding::Cancelled);
+    assert_eq!(delivery_state(&head, late, b), DeliveryState::Cancelled);
     let delivered = deliver(&head, late, vec![to_call(&head, 1, ok("2"))], false, &Actor::local());
     assert_eq!(delivered.verdicts, [DeliveryVerdict::Cancelled(b)]);
     assert!(matches!(&delivered.events[..], [Event::Failed { code, .. }] if code == "hold_expired"));

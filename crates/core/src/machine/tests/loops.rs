@@ -15,7 +15,7 @@ fn a_repeated_call_and_result_warns_at_three_turns_and_fails_at_four() {
         let delivered = deliver(
             &head,
             NOW,
-            vec![Delivery { target: DeliveryTarget::Call(id), outcome: ok("same") }],
+            vec![Delivery { target: DeliveryTarget::Call(id), outcome: ok("same"), took: None }],
             false,
             &Actor::local(),
         );
@@ -26,7 +26,7 @@ fn a_repeated_call_and_result_warns_at_three_turns_and_fails_at_four() {
     }
 }
 
-/// Plays turns with this many calls of the client's tool `a`, always with the same result. Returns how often the model
+/// Runs turns with this many calls of the client's tool `a`, always with the same result. Returns how often the model
 /// was warned, and whether the query has failed.
 fn looping(calls_of_turns: &[usize]) -> (usize, bool) {
     let mut head = created(QueryLimits { max_tool_calls: 100, ..QueryLimits::default() });

@@ -4,8 +4,8 @@ use super::{NOW, after_turn, apply, asked, created, inside, outside, turn};
 use crate::{
     Event, Head, QueryLimits, Status,
     machine::{
-        CRASHES_ALONE, CRASHES_TOGETHER, CallWay, Next, Takeover, advance, interrupt, needs_isolation, next, recover,
-        start_call,
+        CRASHES_ALONE, CRASHES_TOGETHER, CallDisposition, Next, Takeover, advance, interrupt, needs_isolation, next,
+        recover, start_call,
     },
 };
 
@@ -93,7 +93,10 @@ fn progress_resets_the_count_of_crashes() {
         apply(&mut head, NOW, events);
         let events = recover(&head, Takeover::Inherited);
         apply(&mut head, NOW, events);
-        turn(&mut head, vec![asked("a", CallWay::Refused { code: "no".into(), message: "no".into(), details: None })]);
+        turn(
+            &mut head,
+            vec![asked("a", CallDisposition::Refused { code: "no".into(), message: "no".into(), details: None })],
+        );
     }
     assert!(matches!(next(&head), Next::Turn { .. }));
 }

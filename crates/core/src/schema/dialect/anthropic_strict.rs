@@ -17,7 +17,7 @@ const COPIED: &[&str] = &["type", "title", "description", "enum", "const", "defa
 /// Keywords that do not affect which values are valid.
 const SILENT: &[&str] = &["$schema", "$id", "$anchor", "$comment", "examples", "deprecated", "readOnly", "writeOnly"];
 /// Keywords that can be moved into the description.
-const SAID: &[&str] = &[
+const DESCRIBED: &[&str] = &[
     "pattern",
     "minLength",
     "maxLength",
@@ -64,7 +64,7 @@ fn schema(source: &Value, here: &str, lost: &mut LostKeyword) -> Result<Value, S
             "additionalProperties" if value.is_boolean() => {}
             "anyOf" | "oneOf" | "allOf" => {
                 if name == "oneOf" {
-                    lost.keyword(here, "oneOf", "became `anyOf`: the model is not told that only one may match");
+                    lost.keyword(here, "oneOf", "became `anyOf`: the model does not know that only one may match");
                 }
                 let alternatives = value.as_array().into_iter().flatten().enumerate();
                 let alternatives: Result<Vec<Value>, StrictRefusal> =
@@ -78,16 +78,16 @@ fn schema(source: &Value, here: &str, lost: &mut LostKeyword) -> Result<Value, S
             "minItems" if matches!(value.as_u64(), Some(0 | 1)) => _ = strict.insert(name.clone(), value.clone()),
             copied if COPIED.contains(&copied) => _ = strict.insert(name.clone(), value.clone()),
             silent if SILENT.contains(&silent) => {}
-            said if SAID.contains(&said) => {}
+            keyword if DESCRIBED.contains(&keyword) => {}
             // An unknown keyword has no effect either.
             unknown if !keyword::KNOWN.contains(&unknown) => {}
             _ => return Err(refuse(&at, format!("`{name}` cannot be expressed"))),
         }
     }
-    let unsaid: Vec<(&String, &Value)> =
-        fields.iter().filter(|(name, _)| SAID.contains(&name.as_str()) && !strict.contains_key(*name)).collect();
-    for (name, value) in unsaid {
-        lost.keyword(here, name, "is not taken; the description says it instead");
+    let undescribed: Vec<(&String, &Value)> =
+        fields.iter().filter(|(name, _)| DESCRIBED.contains(&name.as_str()) && !strict.contains_key(*name)).collect();
+    for (name, value) in undescribed {
+        lost.keyword(here, name, "is not supported; the description states it instead");
         describe_more(&mut strict, &format!("{name}: {}", clip(&value.to_string(), 400)));
     }
     let is_object = strict

@@ -296,16 +296,16 @@ pub fn without_identity(mut root: Map<String, Value>) -> Map<String, Value> {
 fn without_root_choices(root: &mut Map<String, Value>, keywords: &[&str], lost: &mut LostKeyword) {
     for keyword in keywords {
         if root.shift_remove(*keyword).is_some() {
-            lost.keyword("", keyword, "is not taken at the root; the model is not told of it");
+            lost.keyword("", keyword, "is not supported at the root; the model does not see it");
         }
     }
 }
 
 /// Adds a sentence to the description of a schema.
-pub fn describe_more(schema: &mut Map<String, Value>, said: &str) {
+pub fn describe_more(schema: &mut Map<String, Value>, addition: &str) {
     let description = match schema.get("description").and_then(Value::as_str) {
-        Some(text) if !text.is_empty() => format!("{text} ({said})"),
-        _ => said.to_owned(),
+        Some(text) if !text.is_empty() => format!("{text} ({addition})"),
+        _ => addition.to_owned(),
     };
     schema.insert("description".to_owned(), json!(description));
 }

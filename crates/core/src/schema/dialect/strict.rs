@@ -108,7 +108,7 @@ fn schema(
             }
             "anyOf" | "oneOf" => {
                 if name == "oneOf" {
-                    lost.keyword(here, "oneOf", "became `anyOf`: the model is not told that only one may match");
+                    lost.keyword(here, "oneOf", "became `anyOf`: the model does not know that only one may match");
                 }
                 let alternatives = value.as_array().into_iter().flatten().enumerate();
                 let alternatives: Result<Vec<Value>, StrictRefusal> = alternatives
@@ -142,13 +142,13 @@ fn schema(
                 strict.insert(name.clone(), value.clone());
             }
             "pattern" if value.as_str().is_some_and(pattern::needs_backtracking) => {
-                lost.keyword(here, "pattern", "has look-around and is not taken; the model is not told of it");
+                lost.keyword(here, "pattern", "has look-around and is not supported; the model does not see it");
             }
             "format" if !value.as_str().is_some_and(|format| FORMATS.contains(&format)) => {
-                lost.keyword(here, "format", "is not taken; the description says it instead");
-                let said = format!("Format: {}.", value.as_str().unwrap_or_default());
+                lost.keyword(here, "format", "is not supported; the description states it instead");
+                let note = format!("Format: {}.", value.as_str().unwrap_or_default());
                 let description = fields.get("description").and_then(Value::as_str);
-                let description = description.map_or_else(|| said.clone(), |text| format!("{text} {said}"));
+                let description = description.map_or_else(|| note.clone(), |text| format!("{text} {note}"));
                 strict.insert("description".to_owned(), json!(description));
             }
             "description" if strict.contains_key("description") => {}

@@ -31,8 +31,8 @@ fn choices_at_the_root_are_omitted_and_reported() {
         "/0/function/parameters",
         json!({"type": "object", "properties": {"a": {}}}),
         &[
-            "tool `my.tool`: anyOf: `anyOf` is not taken at the root; the model is not told of it",
-            "tool `my.tool`: not: `not` is not taken at the root; the model is not told of it",
+            "tool `my.tool`: anyOf: `anyOf` is not supported at the root; the model does not see it",
+            "tool `my.tool`: not: `not` is not supported at the root; the model does not see it",
         ],
     );
     check(
@@ -40,7 +40,7 @@ fn choices_at_the_root_are_omitted_and_reported() {
         parameters,
         "/0/input_schema",
         json!({"type": "object", "properties": {"a": {}}, "not": {"required": ["b"]}}),
-        &["tool `my.tool`: anyOf: `anyOf` is not taken at the root; the model is not told of it"],
+        &["tool `my.tool`: anyOf: `anyOf` is not supported at the root; the model does not see it"],
     );
 }
 
@@ -158,8 +158,8 @@ fn strict_reports_what_it_weakened() {
         "/0/function/parameters/properties",
         json!({"a": {"type": "string", "description": "Where. Format: uri."}, "b": {"anyOf": [{"type": "null"}, {"type": "string"}]}}),
         &[
-            "tool `my.tool`: properties.a.format: `format` is not taken; the description says it instead",
-            "tool `my.tool`: properties.b.oneOf: `oneOf` became `anyOf`: the model is not told that only one may match",
+            "tool `my.tool`: properties.a.format: `format` is not supported; the description states it instead",
+            "tool `my.tool`: properties.b.oneOf: `oneOf` became `anyOf`: the model does not know that only one may match",
         ],
     );
 }
@@ -213,11 +213,11 @@ fn anthropic_strict_closes_objects_and_describes_bounds() {
             }, "required": ["email"], "$defs": {"x": {"enum": [1, 2]}}, "additionalProperties": false},
         }),
         &[
-            "tool `my.tool`: properties.email.pattern: `pattern` is not taken; the description says it instead",
-            "tool `my.tool`: properties.site.format: `format` is not taken; the description says it instead",
-            "tool `my.tool`: properties.count.minimum: `minimum` is not taken; the description says it instead",
-            "tool `my.tool`: properties.tags.maxItems: `maxItems` is not taken; the description says it instead",
-            "tool `my.tool`: properties.kind.oneOf: `oneOf` became `anyOf`: the model is not told that only one may match",
+            "tool `my.tool`: properties.email.pattern: `pattern` is not supported; the description states it instead",
+            "tool `my.tool`: properties.site.format: `format` is not supported; the description states it instead",
+            "tool `my.tool`: properties.count.minimum: `minimum` is not supported; the description states it instead",
+            "tool `my.tool`: properties.tags.maxItems: `maxItems` is not supported; the description states it instead",
+            "tool `my.tool`: properties.kind.oneOf: `oneOf` became `anyOf`: the model does not know that only one may match",
         ],
     );
 }

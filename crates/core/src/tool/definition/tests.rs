@@ -55,7 +55,7 @@ fn without(definition: &Value, key: &str) -> Value {
     changed
 }
 
-fn told(definitions: &Value, rules: Rules) -> Vec<String> {
+fn fault_lines(definitions: &Value, rules: Rules) -> Vec<String> {
     match check(definitions, rules) {
         Ok(_) => Vec::new(),
         Err(faults) => {
@@ -66,12 +66,12 @@ fn told(definitions: &Value, rules: Rules) -> Vec<String> {
 
 #[track_caller]
 fn strict(definition: &Value, expect: &[&str]) {
-    assert_eq!(told(&json!([definition]), Rules::Strict), expect);
+    assert_eq!(fault_lines(&json!([definition]), Rules::Strict), expect);
 }
 
 #[track_caller]
 fn open(definition: &Value, expect: &[&str]) {
-    assert_eq!(told(&json!([definition]), Rules::Open), expect);
+    assert_eq!(fault_lines(&json!([definition]), Rules::Open), expect);
 }
 
 #[test]
@@ -98,13 +98,13 @@ fn openais_envelope_is_accepted_too() {
 #[test]
 fn the_list_must_be_an_array() {
     let expect = [" invalid_type Invalid input: expected array, received object"];
-    assert_eq!(told(&json!({}), Rules::Strict), expect);
+    assert_eq!(fault_lines(&json!({}), Rules::Strict), expect);
     assert_eq!(
-        told(&json!(["x"]), Rules::Strict),
+        fault_lines(&json!(["x"]), Rules::Strict),
         ["[0] invalid_type Invalid input: expected object, received string"]
     );
     let many: Vec<Value> = (0..1_001).map(|_| json!({})).collect();
-    assert_eq!(told(&json!(many), Rules::Open), [" too_big Too big: expected array to have <=1000 items"]);
+    assert_eq!(fault_lines(&json!(many), Rules::Open), [" too_big Too big: expected array to have <=1000 items"]);
 }
 
 const ONLY: &str = "Tool name must contain only alphanumeric characters, underscores, and hyphens";
@@ -216,7 +216,7 @@ fn required_names_must_exist() {
     for rules in [Rules::Strict, Rules::Open] {
         let definition = with(&search_database(), "/parameters/required", json!(["query", "toString", 5]));
         assert_eq!(
-            told(&json!([definition]), rules),
+            fault_lines(&json!([definition]), rules),
             [
                 "[0].parameters.required[1] required_unknown Required parameter toString is not in properties",
                 "[0].parameters.required[2] invalid_type Invalid input: expected string, received number",
@@ -362,10 +362,10 @@ fn a_cache_changes_nothing_but_the_cost() {
 #[test]
 fn names_that_look_alike_are_refused() {
     assert_eq!(
-        told(&json!([{"name": "copy"}, {"name": "сору"}]), Rules::Open),
+        fault_lines(&json!([{"name": "copy"}, {"name": "сору"}]), Rules::Open),
         ["[1].name confusable_name Tool name сору looks like the name of [0]"]
     );
-    assert_eq!(told(&json!([{"name": "l1"}, {"name": "ll"}]), Rules::Open), [""; 0]);
+    assert_eq!(fault_lines(&json!([{"name": "l1"}, {"name": "ll"}]), Rules::Open), [""; 0]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::messages;
+use super::{messages, tree};
 use crate::{
     ark::{duration, params::ArkView, wire},
     asking::{
@@ -69,33 +69,32 @@ pub(crate) fn query(
     let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
     let view = view.unwrap_or_else(|| ArkView::of(&head.view));
     if let Visibility::StateAndCalls { may_approve } = visibility {
-        let approvals = if may_approve { approvals(head, transcript) } else { Vec::new() };
+        let approvals = if may_approve { tree::approvals(snapshot) } else { Vec::new() };
         // The creator's warnings quote the request, so they are left out.
-        return brief(head, transcript, view, approvals, results, warnings.to_vec());
+        return brief(snapshot, view, approvals, results, warnings.to_vec());
     }
     let mut all = Warnings::from(transcript.spec.warnings.clone());
     warnings.iter().for_each(|warning| all.add(warning.as_str()));
     let all = all.into();
     match view {
-        ArkView::Rfc => QueryAnswer::Rfc(Box::new(rfc(head, transcript, results, all))),
-        ArkView::Ark => QueryAnswer::Ark(Box::new(ark(head, transcript, results, all))),
+        ArkView::Rfc => QueryAnswer::Rfc(Box::new(rfc(snapshot, results, all))),
+        ArkView::Ark => QueryAnswer::Ark(Box::new(ark(snapshot, results, all))),
     }
 }
 
 fn brief(
-    head: &Head,
-    transcript: &Transcript,
+    snapshot: &Snapshot,
     view: ArkView,
     approvals: Vec<Approval>,
     results: Option<Vec<wire::PostedResult>>,
     warnings: Vec<String>,
 ) -> QueryAnswer {
-    let parameter_requests = parameter_requests(head, transcript);
-    let (identity, tool_calls) = (identity(head), open_calls(head, transcript));
+    let parameter_requests = tree::parameter_requests(snapshot);
+    let (identity, tool_calls) = (identity_of(snapshot), tree::open_calls(snapshot));
     match view {
         ArkView::Rfc => QueryAnswer::BriefRfc(Box::new(wire::BriefRfcQuery {
             identity,
-            status: rfc_status(head.status()),
+            status: rfc_status(snapshot.status()),
             tool_call: tool_calls.first().cloned(),
             tool_calls,
             approvals,
@@ -104,26 +103,22 @@ fn brief(
             warnings,
         })),
         ArkView::Ark => {
-            let phase = ark_phase(head.status());
+            let phase = ark_phase(snapshot.status());
             let status = wire::BriefArkStatus { phase, tool_calls, approvals, parameter_requests };
             QueryAnswer::BriefArk(Box::new(wire::BriefArkQuery { identity, status, results, warnings }))
         }
     }
 }
 
-fn rfc(
-    head: &Head,
-    transcript: &Transcript,
-    results: Option<Vec<wire::PostedResult>>,
-    warnings: Vec<String>,
-) -> wire::RfcQuery {
-    let tool_calls = open_calls(head, transcript);
+fn rfc(snapshot: &Snapshot, results: Option<Vec<wire::PostedResult>>, warnings: Vec<String>) -> wire::RfcQuery {
+    let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
+    let tool_calls = tree::open_calls(snapshot);
     wire::RfcQuery {
-        identity: identity(head),
-        status: rfc_status(head.status()),
+        identity: identity_of(snapshot),
+        status: rfc_status(snapshot.status()),
         tool_call: tool_calls.first().cloned(),
-        approvals: approvals(head, transcript),
-        parameter_requests: parameter_requests(head, transcript),
+        approvals: tree::approvals(snapshot),
+        parameter_requests: tree::parameter_requests(snapshot),
         response: transcript.response().map(str::to_owned),
         output: transcript.output(),
         error: failure(transcript),
@@ -143,18 +138,20 @@ fn rfc(
     }
 }
 
-fn ark(
-    head: &Head,
-    transcript: &Transcript,
-    results: Option<Vec<wire::PostedResult>>,
-    warnings: Vec<String>,
-) -> wire::ArkQuery {
+fn ark(snapshot: &Snapshot, results: Option<Vec<wire::PostedResult>>, warnings: Vec<String>) -> wire::ArkQuery {
+    let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
     wire::ArkQuery {
-        identity: identity(head),
+        identity: identity_of(snapshot),
         spec: query_spec(head, &transcript.spec),
         metadata: metadata(head, &transcript.spec),
         creation_timestamp: head.created_at.to_rfc3339(),
-        status: ark_status(head, transcript),
+        status: wire::ArkStatus {
+            phase: ark_phase(snapshot.status()),
+            tool_calls: tree::open_calls(snapshot),
+            approvals: tree::approvals(snapshot),
+            parameter_requests: tree::parameter_requests(snapshot),
+            ..ark_status(head, transcript)
+        },
         results,
         warnings,
     }
@@ -256,7 +253,7 @@ pub(crate) fn rfc_status(status: Status) -> &'static str {
     }
 }
 
-fn ark_phase(status: Status) -> &'static str {
+pub(crate) fn ark_phase(status: Status) -> &'static str {
     match status {
         Status::Queued => "pending",
         Status::Running => "running",
@@ -268,7 +265,12 @@ fn ark_phase(status: Status) -> &'static str {
     }
 }
 
-fn identity(head: &Head) -> wire::Identity {
+/// The same, with the state that the query has with those below it.
+fn identity_of(snapshot: &Snapshot) -> wire::Identity {
+    wire::Identity { state: snapshot.status().as_str(), ..identity(&snapshot.head) }
+}
+
+pub(super) fn identity(head: &Head) -> wire::Identity {
     wire::Identity {
         name: head.name.to_string(),
         namespace: head.namespace.to_string(),
@@ -328,7 +330,7 @@ fn metadata(head: &Head, spec: &Spec) -> wire::Metadata {
     wire::Metadata { labels: head.labels(spec).clone(), annotations: head.annotations(spec).clone() }
 }
 
-fn target(spec: &Spec) -> wire::Target {
+pub(super) fn target(spec: &Spec) -> wire::Target {
     wire::Target { kind: spec.target_kind.as_str(), name: spec.target.clone() }
 }
 
@@ -343,7 +345,7 @@ pub(crate) fn usage(usage: Usage) -> wire::TokenUsage {
 }
 
 /// The calls that the client must run, in the order in which the model asked.
-fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
+pub(super) fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
     head.outside_calls()
         .filter_map(|(call, deadline)| {
             let asked = &transcript.call(call.id)?.asked;
@@ -352,6 +354,7 @@ fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::ToolCall> {
                 name: asked.tool.clone(),
                 arguments: asked.arguments.clone(),
                 deadline: deadline.to_rfc3339(),
+                agent_path: Vec::new(),
                 workers: call.claim.is_some(),
                 traceparent: transcript.spec.trace.as_ref().map(ToString::to_string),
                 tracestate: transcript.spec.trace.as_ref().and_then(|trace| trace.state()).map(str::to_owned),
@@ -379,7 +382,9 @@ pub(crate) fn open_approvals(listed: &ListedQueries) -> wire::List<wire::OpenApp
 }
 
 fn execution(call: &Call) -> Option<wire::Execution> {
-    let RecordedOutcome { outcome, at } = call.result.as_ref()?;
+    let RecordedOutcome { outcome, at, took } = call.result.as_ref()?;
+    // The client's own measure is of the tool alone; ours includes the way to the client and back.
+    let took = took.unwrap_or_else(|| at.since(call.started_at.unwrap_or(call.asked_at)));
     Some(wire::Execution {
         tool_call_id: call.asked.call.to_string(),
         tool_name: call.asked.tool.clone(),
@@ -393,7 +398,7 @@ fn execution(call: &Call) -> Option<wire::Execution> {
             CallRoute::Refused { .. } => None,
         },
         success: outcome.is_success(),
-        duration: duration::format(at.since(call.started_at.unwrap_or(call.asked_at))),
+        duration: duration::format(took),
         error: outcome_error(outcome),
         large_result: outcome.large().map(|large| large_result(call.asked.call, large)),
         cached: matches!(call.asked.route, CallRoute::Cached { .. }),

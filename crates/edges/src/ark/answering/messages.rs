@@ -7,7 +7,7 @@
 
 use bosun_core::{
     Transcript, json,
-    showing::Showing,
+    result_rendering::ResultRenderer,
     transcript::{Call, Turn},
 };
 use bosun_wire::chat::{Function, Message, ToolCall};
@@ -44,7 +44,7 @@ fn result(call: &Call) -> Option<Message<'_>> {
     Some(Message::Tool {
         tool_call_id: call.asked.call.to_string().into(),
         name: Some((&*call.asked.tool).into()),
-        content: Showing::default().show(call.asked.call, &recorded.outcome).into(),
+        content: ResultRenderer::default().render(call.asked.call, &recorded.outcome).into(),
         own: None,
     })
 }

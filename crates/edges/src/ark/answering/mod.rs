@@ -4,4 +4,5 @@ pub(crate) mod audit;
 pub(crate) mod convert;
 pub(crate) mod messages;
 pub(crate) mod stream;
+pub(crate) mod tree;
 pub(crate) mod usage;

@@ -6,7 +6,7 @@
 //! query, have no `id`: they are sent again with the entry that they belong to. Watching changes nothing: a subscriber
 //! that disconnects cancels nothing.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
@@ -22,7 +22,7 @@ use bosun_core::{
     trace::TraceContext,
     transcript::expired,
 };
-use bosun_engine::{CallInProgress, Engine, Snapshot, Watched, runner::Progress};
+use bosun_engine::{BelowCall, CallInProgress, Engine, Snapshot, Watched, runner::Progress};
 use serde_json::{Value, json};
 
 use super::convert::{large_result, outcome_error};
@@ -63,7 +63,7 @@ pub(crate) async fn open(
 ) -> Result<Response, ApiError> {
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let mut response = if snapshot.transcript.end.as_ref().is_some_and(|end| seen >= end.seq) {
-        // The one answer that keeps an `EventSource` from reconnecting for ever.
+        // The one answer that keeps an `EventSource` from reconnecting forever.
         StatusCode::NO_CONTENT.into_response()
     } else {
         let watch = engine.watch(&key, seen).await?;
@@ -88,8 +88,8 @@ pub(crate) fn read_cursor(id: Option<&str>, snapshot: &Snapshot) -> Result<Seq, 
 }
 
 impl Narrate for EventTranslator {
-    fn narrate(&mut self, watched: &Watched, has_company: bool) -> Bytes {
-        self.write(watched, has_company.then_some(&SSE_CACHE))
+    fn narrate(&mut self, watched: &Watched, has_other_subscribers: bool) -> Bytes {
+        self.write(watched, has_other_subscribers.then_some(&SSE_CACHE))
     }
 
     fn is_over(&self) -> bool {
@@ -195,6 +195,7 @@ impl EventTranslator {
                 let data = json!({ "turn": turn, "attempt": attempt, "offset": offset, "delta": text });
                 vec![self.message(None, "agent_response_delta", data)]
             }
+            Watched::Below(below) => self.translate_below(below),
             Watched::Progress(CallInProgress { call, tool, progress: Progress { done, total, message } }) => {
                 let mut data = json!({ "id": call, "name": tool, "progress": done });
                 if let Some(total) = total {
@@ -206,6 +207,14 @@ impl EventTranslator {
                 vec![self.message(None, "tool_progress", data)]
             }
         }
+    }
+
+    /// A call of a query below this one. It has no `id`: a client that reconnects gets it again while it is open.
+    fn translate_below(&self, below: &BelowCall) -> Vec<SseMessage> {
+        let Some((event, mut data)) = self.translate_asked(&below.asked, below.at) else { return Vec::new() };
+        data["agentPath"] = json!(below.path);
+        data["childName"] = below.query.as_str().into();
+        vec![self.message(None, event, data)]
     }
 
     fn translate_entry(&mut self, entry: &Entry) -> Vec<SseMessage> {
@@ -279,13 +288,16 @@ impl EventTranslator {
                 }
                 Some(("approval_decided", data))
             }
-            Event::CallResolved { call, outcome, .. } => {
+            Event::CallResolved { call, outcome, took_ms, .. } => {
                 let name = self.calls.get(call).map(|shown| &*shown.asked.tool);
                 let mut data = json!({
                     "status": "processing", "id": call, "name": name, "success": outcome.is_success(),
                 });
                 if let Some(large) = outcome.large() {
                     data["largeResult"] = json!(large_result(*call, large));
+                }
+                if let Some(took) = took_ms {
+                    data["duration"] = duration::format(Duration::from_millis(*took)).into();
                 }
                 Some(("tool_result_received", data))
             }
@@ -312,6 +324,9 @@ impl EventTranslator {
             | Event::Changed(_)
             | Event::ClockStepped { .. }
             | Event::Interrupted
+            | Event::CallDelegated { .. }
+            | Event::ChildEnded { .. }
+            | Event::Settled
             | Event::Recovered { .. } => None,
         }
     }

@@ -28,6 +28,7 @@ use crate::{
     server::{self, routes::SERVER},
 };
 
+mod evaluations;
 mod queries;
 mod workers;
 
@@ -121,6 +122,7 @@ const OPERATIONS: &[Operation] = &[
             Code::ModelNotFound,
             Code::ToolsNotFound,
             Code::AgentNotFound,
+            Code::TeamNotFound,
             Code::MemoryNotFound,
             Code::ConversationBusy,
             Code::QueryExists,
@@ -173,7 +175,7 @@ const OPERATIONS: &[Operation] = &[
         method: "post",
         path: "/queries/{name}/continue",
         id: "continueQuery",
-        summary: "Let a held query go on",
+        summary: "Resume a held query",
         parameters: declared::<handlers::queries::WaitParams>,
         body: DescribedBody::Optional(|| object_schema(handlers::queries::CONTINUE, &[])),
         answer: DescribedAnswer::Json(schema::<convert::QueryAnswer>),
@@ -262,6 +264,7 @@ fn operations() -> impl Iterator<Item = &'static Operation> {
     OPERATIONS
         .iter()
         .chain(queries::OPERATIONS)
+        .chain(evaluations::OPERATIONS)
         .chain(workers::OPERATIONS)
         .chain(conversations)
         .chain(resources::OPERATIONS)

@@ -42,6 +42,16 @@ pub(super) const OPERATIONS: &[Operation] = &[
         errors: &[Code::NamespaceNotFound],
     },
     Operation {
+        method: "get",
+        path: "/queries/{name}/tree",
+        id: "getQueryTree",
+        summary: "A query with the queries of its agents and teams",
+        parameters: declared::<()>,
+        body: DescribedBody::None,
+        answer: DescribedAnswer::Json(schema::<wire::TreeNode>),
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable],
+    },
+    Operation {
         method: "post",
         path: "/queries/{name}/approval",
         id: "decideApproval",

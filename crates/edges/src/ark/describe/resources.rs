@@ -3,7 +3,10 @@
 //! Six kinds have the same five operations, so they are a table with one line for each kind.
 
 use bosun_engine::resource::ResourceKind;
-use bosun_reading::{FieldTable, spec, table::object_schema};
+use bosun_reading::{
+    FieldTable, spec,
+    table::{object_schema, tool_name_schema},
+};
 use serde_json::{Value, json};
 
 use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
@@ -14,8 +17,8 @@ use crate::{
         resource::{
             self, body, raw,
             wire::{
-                Agent, Deleted, ListedAgent, ListedMemory, ListedModel, ListedTeam, ListedTool, McpServer,
-                McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
+                Agent, Deleted, Evaluator, ListedAgent, ListedEvaluator, ListedMemory, ListedModel, ListedTeam,
+                ListedTool, McpServer, McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
             },
         },
         wire::List,
@@ -104,6 +107,7 @@ operations! {
     "tools" "Tools" "Tool" "tool" ListedTool, Tool, new_tool, tool, DescribedAnswer::Nothing;
     "memories" "Memories" "Memory" "memory" ListedMemory, Memory, new_memory, memory, DescribedAnswer::Json(schema::<Deleted>);
     "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
+    "evaluators" "Evaluators" "Evaluator" "evaluator" ListedEvaluator, Evaluator, new_evaluator, evaluator, DescribedAnswer::Json(schema::<Deleted>);
     "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
     {
         Operation {
@@ -268,6 +272,7 @@ const TABLES: &[(ResourceKind, FieldTable)] = &[
     (ResourceKind::Tool, spec::TOOL),
     (ResourceKind::Memory, spec::MEMORY),
     (ResourceKind::Team, spec::TEAM),
+    (ResourceKind::Evaluator, spec::EVALUATOR),
     (ResourceKind::McpServer, spec::MCP_SERVER),
 ];
 
@@ -296,7 +301,19 @@ fn either_form(kind: ResourceKind, is_new: bool) -> Value {
         body["properties"][field.name] = (field.schema)();
     }
     body["properties"]["spec"] = json!({"$ref": reference});
+    if kind == ResourceKind::Tool {
+        add_tool_config(&mut body);
+    }
     if is_new { named(body) } else { body }
+}
+
+/// An entry of `tool-config.json` is a body of a tool, too, with names that models know.
+fn add_tool_config(body: &mut Value) {
+    let Some(properties) = body["properties"].as_object_mut() else { return };
+    for field in spec::TOOL_CONFIG {
+        properties.entry(field.name).or_insert_with(field.schema);
+    }
+    properties.insert("name".to_owned(), tool_name_schema());
 }
 
 /// A body that must have a name: its own, or in `metadata`.
@@ -327,6 +344,7 @@ bodies! {
     new_tool tool Tool;
     new_memory memory Memory;
     new_team team Team;
+    new_evaluator evaluator Evaluator;
     new_server server McpServer;
 }
 

@@ -18,10 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    namespaces,
-    queries::{WaitParams, answer, mark_replayed},
-};
+use super::queries::{WaitParams, answer, list_page, mark_replayed};
 use crate::{
     AppState,
     ark::{
@@ -65,10 +62,10 @@ pub(crate) const DECISION: FieldTable = &[
     ),
     WAIT,
 ];
-/// The same about the one call that ARK's path names.
+/// The same, for the one call that ARK's path names.
 pub(crate) const TASK_DECISION: FieldTable = &[DECISION_WORD, HASH, ARGUMENTS, REASON];
 
-/// What became of a decision, as ARK answers it.
+/// The outcome of a decision, in ARK's format.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DecidedTask {
@@ -78,7 +75,7 @@ pub(crate) struct DecidedTask {
     decision: &'static str,
 }
 
-/// How many queries are looked at at a time for one call.
+/// The batch size when queries are searched for one call.
 const PAGE: usize = 100;
 
 /// `GET …/approvals`
@@ -88,9 +85,8 @@ pub(crate) async fn list_approvals(
     namespace: RequestNamespace,
     Params { given: paging, warnings }: Params<Paging<QueryToken>>,
 ) -> Result<Response, ApiError> {
-    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: None, approvals: true };
-    namespaces::require(&app, &caller, &namespace).await?;
-    let listed = app.engine.list(&namespace, &page).await?;
+    let page = QueryPage { limit: paging.limit(), before: paging.before()?, approvals: true, ..QueryPage::default() };
+    let listed = list_page(&app, &caller, &namespace, &page).await?;
     Ok(with_warnings(Json(convert::open_approvals(&listed)), &warnings))
 }
 
@@ -138,7 +134,7 @@ pub(crate) async fn approve_task(
 
 /// The query whose call this is, if it waits for approval.
 async fn find(app: &AppState, namespace: &Namespace, call: CallId) -> Result<Option<QueryKey>, ApiError> {
-    let mut page = QueryPage { limit: PAGE, before: None, status: None, approvals: true };
+    let mut page = QueryPage { limit: PAGE, approvals: true, ..QueryPage::default() };
     loop {
         let listed = app.engine.list(namespace, &page).await?;
         let found = listed.queries.iter().find(|(head, _)| head.approvals().any(|(open, _)| open.id == call));
@@ -278,7 +274,7 @@ fn word(decision: &Decision) -> &'static str {
     }
 }
 
-/// Whether a report only repeats what was decided before; an error if nothing of it counts.
+/// Whether a report only repeats what was decided before; an error if no decision was accepted.
 fn accepted(report: &DecideReport) -> Result<bool, ApiError> {
     let is = |wanted| report.verdicts.iter().any(|(_, verdict)| *verdict == wanted);
     if is(DecisionVerdict::Accepted) {
@@ -305,7 +301,7 @@ fn refusal(call: CallId, verdict: DecisionVerdict) -> Option<ApiError> {
             (Code::ArgumentsChanged, message)
         }
         DecisionVerdict::Expired => {
-            (Code::ApprovalExpired, format!("call `{call}` was not decided in time; the agent went on without it"))
+            (Code::ApprovalExpired, format!("call `{call}` was not decided in time; the agent continued without it"))
         }
         DecisionVerdict::Cancelled => (Code::CallCancelled, format!("call `{call}` is void: the query has ended")),
         DecisionVerdict::Unknown => return Some(call_not_found(&call.to_string())),

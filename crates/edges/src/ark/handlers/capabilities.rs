@@ -177,7 +177,6 @@ pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warni
     let settings = app.engine.settings();
     let registry = app.engine.registry();
     let is_idle = |kind: &&ResourceKind| match kind {
-        ResourceKind::Team => true,
         ResourceKind::McpServer => registry.tool_servers().is_none(),
         _ => false,
     };
@@ -193,7 +192,9 @@ pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warni
         views: &["rfc", "ark"],
         kinds: names(false),
         checked_kinds: names(true),
-        targets: [TargetKind::Agent, TargetKind::Model, TargetKind::Tool].map(TargetKind::as_str).into(),
+        targets: [TargetKind::Agent, TargetKind::Model, TargetKind::Tool, TargetKind::Team]
+            .map(TargetKind::as_str)
+            .into(),
         ceilings: QueryLimitsShown::from(settings.ceilings),
         limits: LimitsShown {
             of_query: QueryLimitsShown::from(settings.limits),

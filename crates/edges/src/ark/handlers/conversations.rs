@@ -8,7 +8,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use bosun_core::{Namespace, message};
 use bosun_engine::{
     Engine,
-    store::conversations::{Listing, SaidInConversation, WantedConversations},
+    store::conversations::{ConversationTurn, Listing, WantedConversations},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use crate::{
     AppState,
     ark::{
         params::{
-            ConversationFilter, MemoryFilter, Paging, Params, QueryToken, SaidBy,
+            ConversationFilter, MemoryFilter, MessageFilter, Paging, Params, QueryToken,
             path::{ConversationPath, ConversationQueryPath, MemoryConversationPath},
         },
         wire,
@@ -33,13 +33,13 @@ use crate::{
 };
 
 /// Which conversations a list is of.
-pub(crate) type ConversationListParams = (Paging<QueryToken>, MemoryFilter, ConversationFilter, SaidBy);
+pub(crate) type ConversationListParams = (Paging<QueryToken>, MemoryFilter, ConversationFilter, MessageFilter);
 /// Which conversations are deleted.
-pub(crate) type DeleteParams = (MemoryFilter, ConversationFilter, SaidBy);
+pub(crate) type DeleteParams = (MemoryFilter, ConversationFilter, MessageFilter);
 /// Which messages of one conversation.
-pub(crate) type GetParams = (Paging<QueryToken>, MemoryFilter, SaidBy);
+pub(crate) type GetParams = (Paging<QueryToken>, MemoryFilter, MessageFilter);
 /// Which messages of one conversation of one memory.
-pub(crate) type GetInMemoryParams = (Paging<QueryToken>, SaidBy);
+pub(crate) type GetInMemoryParams = (Paging<QueryToken>, MessageFilter);
 
 /// A conversation in a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -73,7 +73,7 @@ pub(crate) struct StoredMessage {
     sequence: u64,
 }
 
-/// One conversation with what was said in it, from the beginning, in pages.
+/// One conversation with its messages, from the beginning, in pages.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConversationPage {
@@ -127,11 +127,11 @@ pub(crate) async fn list_messages(
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
     let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
-    let said = app.engine.said(&namespace, &wanted, paging.before()?, paging.limit()).await?;
-    let continue_token = token(&said);
-    let items: Vec<_> = said.items.iter().flat_map(stored).collect();
+    let listed = app.engine.conversation_turns(&namespace, &wanted, paging.before()?, paging.limit()).await?;
+    let continue_token = token(&listed);
+    let items: Vec<_> = listed.items.iter().flat_map(stored).collect();
     let count = items.len();
-    let list = wire::List { count, items, total: said.total, continue_token, remaining_item_count: None };
+    let list = wire::List { count, items, total: listed.total, continue_token, remaining_item_count: None };
     Ok(with_warnings(Json(list), &warnings))
 }
 
@@ -203,22 +203,22 @@ async fn read(
     paging: &Paging<QueryToken>,
     wanted: WantedConversations,
 ) -> Result<ConversationPage, ApiError> {
-    let said = engine.said(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
-    if said.total == 0 {
+    let listed = engine.conversation_turns(&path.namespace, &wanted, paging.before()?, paging.limit()).await?;
+    if listed.total == 0 {
         return Err(not_found(path));
     }
-    let mut memories: Vec<_> = said.items.iter().map(|said| &said.key.memory).collect();
+    let mut memories: Vec<_> = listed.items.iter().map(|turn| &turn.key.memory).collect();
     memories.dedup();
-    let continue_token = token(&said);
+    let continue_token = token(&listed);
     let memory_name =
         wanted.memory.or_else(|| memories.first().filter(|_| memories.len() == 1).map(|name| (*name).clone()));
-    let messages: Vec<_> = said.items.iter().flat_map(stored).collect();
+    let messages: Vec<_> = listed.items.iter().flat_map(stored).collect();
     Ok(ConversationPage {
         conversation_id: path.conversation_id.clone(),
         memory_name,
         count: messages.len(),
         messages,
-        total: said.total,
+        total: listed.total,
         continue_token,
     })
 }
@@ -239,18 +239,18 @@ async fn forget(
 }
 
 /// Pages end between queries.
-fn token(said: &Listing<SaidInConversation>) -> Option<String> {
-    said.items.last().filter(|_| said.more).map(|last| last.query.to_string())
+fn token(listed: &Listing<ConversationTurn>) -> Option<String> {
+    listed.items.last().filter(|_| listed.more).map(|last| last.query.to_string())
 }
 
-fn stored(said: &SaidInConversation) -> impl Iterator<Item = StoredMessage> {
-    (said.first..).zip(said.messages.iter()).map(|(sequence, message)| StoredMessage {
-        timestamp: said.at.to_rfc3339(),
-        memory_name: said.key.memory.clone(),
-        conversation_id: said.key.id.clone(),
-        session_id: said.key.id.clone(),
-        query_id: said.query.to_string(),
-        query_name: said.name.to_string(),
+fn stored(turn: &ConversationTurn) -> impl Iterator<Item = StoredMessage> {
+    (turn.first..).zip(turn.messages.iter()).map(|(sequence, message)| StoredMessage {
+        timestamp: turn.at.to_rfc3339(),
+        memory_name: turn.key.memory.clone(),
+        conversation_id: turn.key.id.clone(),
+        session_id: turn.key.id.clone(),
+        query_id: turn.query.to_string(),
+        query_name: turn.name.to_string(),
         message: message::write(message),
         sequence,
     })

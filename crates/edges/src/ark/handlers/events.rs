@@ -56,7 +56,7 @@ pub(crate) struct QueryEvent {
     flat: FlatEvent,
 }
 
-/// The same in the words of ARK's API.
+/// The same in the format of ARK's API.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct FlatEvent {
     source_component: &'static str,
@@ -140,7 +140,7 @@ pub(crate) async fn get_event(
 /// The queries that were created last, and the one that is called `named`, however old it is.
 async fn latest(app: &AppState, namespace: &Namespace, named: Option<&str>) -> Result<Vec<QueryName>, ApiError> {
     let mut names = Vec::new();
-    let mut page = QueryPage { limit: LATEST, before: None, status: None, approvals: false };
+    let mut page = QueryPage { limit: LATEST, ..QueryPage::default() };
     while page.limit > 0 {
         let listed = app.engine.list(namespace, &page).await?;
         names.extend(listed.queries.into_iter().map(|(head, _)| head.name));
@@ -230,6 +230,11 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
             (false, "ToolPending", format!("Call `{call}` is still running; it is polled at {}", poll_at.to_rfc3339()))
         }
         Event::CallDue { call } => (false, "ToolPolled", format!("Call `{call}`")),
+        Event::CallDelegated { call, child } => {
+            (false, "ToolDelegated", format!("Call `{call}` is answered by query `{child}`"))
+        }
+        Event::ChildEnded { call, .. } => (false, "ChildEnded", format!("The query of call `{call}` has ended")),
+        Event::Settled => (false, "QuerySettled", "The tree was told of the end".to_owned()),
         Event::CallFinished { call, outcome, .. } => describe_outcome("ToolFinished", call, outcome),
         Event::CallResolved { call, outcome, .. } => describe_outcome("ToolResultReceived", call, outcome),
         Event::CallApproved { call, by, .. } => {

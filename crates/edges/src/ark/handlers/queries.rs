@@ -8,7 +8,10 @@ use axum::{
     response::Response,
 };
 use bosun_core::ceiling::REASON_BYTES;
-use bosun_engine::{Snapshot, Submitted, store::QueryPage};
+use bosun_engine::{
+    Snapshot, Submitted,
+    store::{ListedQueries, QueryPage},
+};
 use bosun_reading::{Field, FieldTable};
 use serde_json::{Value, json};
 
@@ -18,11 +21,11 @@ use crate::{
     ark::{
         answering::{
             convert::{self, Visibility},
-            stream,
+            stream, tree,
         },
         params::{
-            ArkView, ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QueryToken, ResultOptions, StateFilter,
-            ViewChoice, WaitTime,
+            ArkView, ByteRange, DEFAULT_WAIT, LastEventId, Paging, Params, QuerySearch, QueryToken, ResultOptions,
+            StateFilter, ViewChoice, WaitTime,
             path::{CallPath, QueryPath},
         },
         reading::{
@@ -50,7 +53,7 @@ pub(crate) const CANCEL: FieldTable = &[Field::new("reason", || json!({"type": "
 /// The body of a continuation.
 pub(crate) const CONTINUE: FieldTable = &[WAIT];
 
-pub(crate) type QueryListParams = (Paging<QueryToken>, StateFilter);
+pub(crate) type QueryListParams = (Paging<QueryToken>, StateFilter, QuerySearch);
 pub(crate) type WaitParams = (WaitTime, ViewChoice);
 pub(crate) type UploadParams = (ResultOptions, WaitTime, ViewChoice);
 
@@ -59,12 +62,24 @@ pub(crate) async fn list_queries(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: (paging, filter), warnings }: Params<QueryListParams>,
+    Params { given: (paging, filter, search), warnings }: Params<QueryListParams>,
 ) -> Result<Response, ApiError> {
-    let page = QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, approvals: false };
-    namespaces::require(&app, &caller, &namespace).await?;
-    let listed = app.engine.list(&namespace, &page).await?;
+    let page =
+        QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, ..QueryPage::default() };
+    let page = search.on(page, app.engine.now());
+    let listed = list_page(&app, &caller, &namespace, &page).await?;
     Ok(with_warnings(Json(convert::list(&listed)), &warnings))
+}
+
+/// A page of the queries of a namespace, which must exist.
+pub(super) async fn list_page(
+    app: &AppState,
+    caller: &Caller,
+    namespace: &RequestNamespace,
+    page: &QueryPage,
+) -> Result<ListedQueries, ApiError> {
+    namespaces::require(app, caller, namespace).await?;
+    Ok(app.engine.list(namespace, page).await?)
 }
 
 /// `POST …/queries`
@@ -103,6 +118,16 @@ pub(crate) async fn get_query(
 ) -> Result<Response, ApiError> {
     let snapshot = app.engine.get(&path.key()?, waiting.or(None)).await?;
     Ok(answer(&snapshot, &caller, choice.view, &warnings))
+}
+
+/// `GET …/queries/{name}/tree`
+pub(crate) async fn get_query_tree(
+    State(app): State<AppState>,
+    Params { warnings, .. }: Params,
+    path: QueryPath,
+) -> Result<Response, ApiError> {
+    let tree = app.engine.tree(&path.key()?).await?;
+    Ok(with_warnings(Json(tree::node(&tree, None)), &warnings))
 }
 
 /// `PUT …/queries/{name}`
@@ -222,7 +247,7 @@ fn delivery_answer(delivered: delivery::DeliveredPost, caller: &Caller, view: Op
     response
 }
 
-pub(super) fn mark_replayed(response: &mut Response, replayed: bool) {
+pub(crate) fn mark_replayed(response: &mut Response, replayed: bool) {
     if replayed {
         response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -1,4 +1,4 @@
-//! Handlers of workers: claim calls, keep them, and deliver their results.
+//! Handlers of workers: claim calls, extend their leases, and deliver their results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderName, HeaderValue},
     response::Response,
 };
-use bosun_core::{CallId, Namespace, duration as durations};
+use bosun_core::{CallId, Namespace, Outcome, duration as durations};
 use bosun_engine::{ClaimRequest, ClaimedCall, LeaseToken};
 use bosun_reading::{
     Field, FieldTable,
@@ -41,7 +41,7 @@ const LEASE_TOKEN: Field = Field::new("lease", text_schema);
 const HEARTBEAT: FieldTable = &[LEASE_TOKEN, LEASE];
 /// The body of a result.
 const CLAIMED_RESULT: FieldTable =
-    &[LEASE_TOKEN, results::TOOL_RESULT, results::SHORT_RESULT, results::SUCCESS, results::FAILED_WITH];
+    &[LEASE_TOKEN, results::TOOL_RESULT, results::SHORT_RESULT, results::SUCCESS, results::FAILED_WITH, results::TOOK];
 
 pub(crate) fn heartbeat_schema() -> Value {
     object_schema(HEARTBEAT, &["lease"])
@@ -66,11 +66,11 @@ pub(crate) struct WorkerCall {
     name: Arc<str>,
     arguments: Arc<Value>,
     query_name: String,
-    /// When the call expires, whatever lease there is.
+    /// When the call expires, regardless of its lease.
     deadline: String,
-    /// To be shown with heartbeats and with the result.
+    /// The lease token, to be sent with heartbeats and with the result.
     lease: String,
-    /// Until when the call is the worker's, without a heartbeat.
+    /// When the lease expires without a heartbeat.
     leased_until: String,
     /// 1, or more if earlier workers were lost.
     attempt: u32,
@@ -132,10 +132,10 @@ pub(crate) async fn deliver_claimed(
     ClaimedCallPath { namespace, call_id }: ClaimedCallPath,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let (token, outcome, warnings) = body.read(|body| read_result(warnings, body))?;
+    let WorkerResult { token, outcome, took, warnings } = body.read(|body| read_result(warnings, body))?;
     let (call, lease) = claimed_call(&call_id, &token)?;
     let query = lease.query().ok_or_else(|| unknown(&call_id))?;
-    let post = delivery::ResultPost::claimed(call, &lease, outcome, warnings);
+    let post = delivery::ResultPost::claimed(call, &lease, outcome, took, warnings);
     let delivered = delivery::deliver(&app.engine, &caller.actor, (namespace, query), post, None).await;
     let delivered = match delivered {
         Err(error) if error.code == Code::QueryNotFound => return Err(unknown(&call_id)),
@@ -185,15 +185,24 @@ fn read_heartbeat(warnings: Vec<String>, body: Value) -> Result<(String, Duratio
     Ok((token.unwrap_or_default(), lease.unwrap_or(DEFAULT_LEASE), warnings))
 }
 
-fn read_result(warnings: Vec<String>, body: Value) -> Result<(String, bosun_core::Outcome, Vec<String>), ApiError> {
+/// What a worker has posted.
+struct WorkerResult {
+    token: String,
+    outcome: Outcome,
+    took: Option<Duration>,
+    warnings: Vec<String>,
+}
+
+fn read_result(warnings: Vec<String>, body: Value) -> Result<WorkerResult, ApiError> {
     let report = RequestReport::new(Code::InvalidToolResult, warnings);
     let fields = report.body(body)?.with_table(CLAIMED_RESULT);
     let (token, outcome) = (read_token(&fields), results::read_outcome(&fields));
+    let took = results::read_took(&fields);
     fields.finish();
     drop(fields);
     let warnings = report.conclude()?;
     match (token, outcome) {
-        (Some(token), Some(outcome)) => Ok((token, outcome, warnings)),
+        (Some(token), Some(outcome)) => Ok(WorkerResult { token, outcome, took, warnings }),
         // Without a fault there are both.
         _ => Err(ApiError::new(Code::InvalidToolResult, "the result cannot be read")),
     }
@@ -206,7 +215,7 @@ fn read_token(fields: &BodyFields<'_>) -> Option<String> {
     fields.text("lease")
 }
 
-/// The call and its lease. What is not one of ours is unknown.
+/// The call and its lease. An id that this server did not create is unknown.
 fn claimed_call(call: &str, lease: &str) -> Result<(CallId, LeaseToken), ApiError> {
     let call_id = call.parse().map_err(|_| unknown(call))?;
     let lease = LeaseToken::parse(lease).ok_or_else(|| unknown(call))?;

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{ParamGroup, QueryParameter};
 
-/// How long a worker has a call without a heartbeat, if it does not say.
+/// The default lease of a claimed call.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(60);
-/// No lease is longer without a heartbeat: so long a call of a lost worker waits.
+/// The longest lease without a heartbeat, which is how long a call of a lost worker waits.
 const LONGEST_LEASE: Duration = Duration::from_secs(ceiling::LEASE_SECONDS as u64);
-/// How many calls are claimed at once, if the worker does not say.
+/// The default number of calls that are claimed at once.
 const DEFAULT_LIMIT: usize = 1;
 
 /// The lease that a heartbeat asks for.

@@ -43,14 +43,14 @@ impl ParamGroup for ConversationFilter {
 
 /// `query`
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SaidBy {
+pub(crate) struct MessageFilter {
     pub(crate) query: Option<String>,
 }
 
-impl ParamGroup for SaidBy {
+impl ParamGroup for MessageFilter {
     const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
         names: &["query"],
-        description: "Only what this query has said, by name or uid",
+        description: "Only the messages of this query, by name or uid",
         schema: || json!({"type": "string", "minLength": 1}),
         read: |this, value, _| {
             let query: QueryName = value.parse().map_err(|_| "the name of a query")?;

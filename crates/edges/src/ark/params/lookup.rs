@@ -1,11 +1,13 @@
-//! What a request looks for in the audit log, or in the counts of usage.
+//! What a request looks for: queries, records of the audit log, or counts of usage.
 //!
 //! A time is RFC 3339, a date, or a duration that counts back from now.
 
 use std::time::Duration;
 
-use bosun_core::{Timestamp, audit::Action, duration, usage::Hour};
-use bosun_engine::store::RecordSearch;
+use bosun_core::{
+    Timestamp, audit::Action, duration, query::TargetKind, tool::label_selector::LabelSelector, usage::Hour,
+};
+use bosun_engine::store::{QueryPage, RecordSearch};
 use bosun_reading::table::DURATION;
 use serde_json::{Value, json};
 
@@ -47,6 +49,86 @@ impl PointInTime {
         const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
         const TIME: &str = "T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})";
         json!({"type": "string", "pattern": format!("^({DATE}({TIME})?|{DURATION})$")})
+    }
+}
+
+/// Which queries: by label, session, target, and the time of their creation.
+#[derive(Debug, Default)]
+pub(crate) struct QuerySearch {
+    labels: LabelSelector,
+    session: Option<String>,
+    target: Option<(TargetKind, String)>,
+    since: Option<PointInTime>,
+    until: Option<PointInTime>,
+}
+
+impl ParamGroup for QuerySearch {
+    const QUERY: &'static [QueryParameter<Self>] = &[
+        QueryParameter {
+            names: &["labelSelector", "label_selector"],
+            description: "Only queries with these labels, as `kubectl get -l` takes them: `team=red,tier in (a, b),!old`",
+            schema: || json!({"type": "string", "minLength": 1, "maxLength": LARGEST_SELECTOR}),
+            read: |this, value, _| {
+                if value.len() > LARGEST_SELECTOR {
+                    return Err(format!("a selector of at most {LARGEST_SELECTOR} bytes").into());
+                }
+                this.labels = LabelSelector::parse(value).map_err(|fault| format!("a selector: {fault}"))?;
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["sessionId", "session"],
+            description: "Only queries of this session",
+            schema: || json!({"type": "string", "minLength": 1}),
+            read: |this, value, _| {
+                this.session = Some(non_empty(value).ok_or("the id of a session")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["target"],
+            description: "Only queries to this target: `agent/<name>`, `model/<name>`, `tool/<name>`; a name alone is an agent's",
+            schema: || json!({"type": "string", "minLength": 1}),
+            read: |this, value, _| {
+                this.target = Some(read_target(value).ok_or("a target such as `agent/<name>`")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["since"],
+            description: "Only queries created at this time or later, or at most this long ago",
+            schema: PointInTime::schema,
+            read: |this, value, _| {
+                this.since = Some(PointInTime::read(value)?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["until"],
+            description: "Only queries created before this time, or longer ago than this",
+            schema: PointInTime::schema,
+            read: |this, value, _| {
+                this.until = Some(PointInTime::read(value)?);
+                Ok(())
+            },
+        },
+    ];
+}
+
+/// A selector is compiled into one statement, whose length is limited with it.
+const LARGEST_SELECTOR: usize = 4 * 1024;
+
+fn read_target(text: &str) -> Option<(TargetKind, String)> {
+    let (kind, name) = text.split_once('/').unwrap_or((TargetKind::Agent.as_str(), text));
+    Some((TargetKind::parse(kind)?, non_empty(name)?))
+}
+
+impl QuerySearch {
+    /// Adds what is searched for to a page.
+    pub(crate) fn on(self, page: QueryPage, now: Timestamp) -> QueryPage {
+        let Self { labels, session, target, since, until } = self;
+        let at = |point: PointInTime| point.at(now);
+        QueryPage { labels, session, target, since: since.map(at), until: until.map(at), ..page }
     }
 }
 

@@ -31,10 +31,10 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     claim::{ClaimOptions, DEFAULT_LEASE, LEASE, clamp_lease},
-    conversation::{ConversationFilter, MemoryFilter, SaidBy},
+    conversation::{ConversationFilter, MemoryFilter, MessageFilter},
     event_filter::EventFilter,
     idempotency::IdempotencyKey,
-    lookup::{AuditFilter, ToolFilter, UsageFilter},
+    lookup::{AuditFilter, QuerySearch, ToolFilter, UsageFilter},
     paging::{KubernetesToken, NameToken, PageLimit, Paging, QueryFilter, QueryToken, StateFilter},
     range::{ByteRange, LastEventId},
     result::ResultOptions,
@@ -50,15 +50,15 @@ use crate::{
 };
 
 /// What a value should have been; the fault says `value` is not this.
-type Expected = Cow<'static, str>;
+pub(crate) type Expected = Cow<'static, str>;
 
 /// One parameter of the query string: how it is read into its group, and how it is described.
 pub(crate) struct QueryParameter<G> {
     /// Its names, of which the first is described.
-    names: &'static [&'static str],
-    description: &'static str,
-    schema: fn() -> Value,
-    read: fn(&mut G, &str, &Report) -> Result<(), Expected>,
+    pub(crate) names: &'static [&'static str],
+    pub(crate) description: &'static str,
+    pub(crate) schema: fn() -> Value,
+    pub(crate) read: fn(&mut G, &str, &Report) -> Result<(), Expected>,
 }
 
 /// One header, likewise. Its fault is a whole message.

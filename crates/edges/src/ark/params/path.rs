@@ -23,6 +23,11 @@ pub(crate) struct QueryPath {
 }
 
 impl QueryPath {
+    /// The name as the path has it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The query. A name that no query can have is a query that does not exist.
     pub(crate) fn key(&self) -> Result<QueryKey, ApiError> {
         match self.name.parse::<QueryName>() {

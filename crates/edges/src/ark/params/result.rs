@@ -1,8 +1,10 @@
 //! What the URL says about a result whose content is the body.
 
+use std::time::Duration;
+
 use axum::http::HeaderMap;
-use bosun_core::{Content, Outcome};
-use bosun_reading::Report;
+use bosun_core::{Content, Outcome, duration};
+use bosun_reading::{Report, table::duration_schema};
 use serde_json::Value;
 
 use super::{ParamGroup, QueryParameter, flag, flag_schema, non_empty, text_schema};
@@ -13,6 +15,8 @@ pub(crate) struct ResultOptions {
     success: Option<bool>,
     error: Option<String>,
     code: Option<String>,
+    /// How long the tool ran, if the client has measured it.
+    pub(crate) took: Option<Duration>,
     /// The query is held where it is.
     pub(crate) hold: bool,
 }
@@ -43,6 +47,15 @@ impl ParamGroup for ResultOptions {
             schema: text_schema,
             read: |this, value, _| {
                 this.code = non_empty(value);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["duration"],
+            description: "How long the tool ran",
+            schema: duration_schema,
+            read: |this, value, _| {
+                this.took = Some(duration::parse(value).ok_or("a duration such as `70ms` or `1.5s`")?);
                 Ok(())
             },
         },

@@ -1,4 +1,4 @@
-//! Fields that several bodies have: for each, the reader and, beside it, the schema that describes what the reader
+//! Fields that several bodies have: for each, the reader and, next to it, the schema that describes what the reader
 //! takes.
 //!
 //! Every body has a table of its [`Field`]s, from which the OpenAPI document is made. [`BodyFields`] that were
@@ -6,7 +6,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bosun_core::{ceiling::LABELS_BYTES, duration, query::ModelOptions};
+use bosun_core::{
+    ceiling::{LABELS, LABELS_BYTES},
+    duration,
+    query::ModelOptions,
+};
 use bosun_reading::{Field, FieldTable, table::DURATION};
 use serde_json::{Value, json};
 
@@ -24,6 +28,25 @@ pub(crate) const MAX_TOKENS: Field = Field {
     schema: || json!({"type": "integer", "minimum": 1, "maximum": u32::MAX, "description": "Of one answer"}),
 };
 pub(crate) const MODEL_OPTIONS: FieldTable = &[TEMPERATURE, MAX_TOKENS];
+
+/// A table of fields with the limits of a query between them: a new query and a change have the same.
+/// [`read_limits`](super::request::read_limits) reads them.
+macro_rules! with_limits {
+    ([$($before:expr),* $(,)?], [$($after:expr),* $(,)?]) => {
+        &[
+            $($before,)*
+            bosun_reading::Field::new("timeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("toolTimeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("externalTimeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("approvalTimeout", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("ttl", bosun_reading::table::duration_schema),
+            bosun_reading::Field::new("maxToolCalls", $crate::ark::reading::fields::count_schema),
+            bosun_reading::Field::new("maxTokens", $crate::ark::reading::fields::count_schema),
+            $($after,)*
+        ]
+    };
+}
+pub(super) use with_limits;
 
 pub(crate) fn read_duration(fields: &BodyFields<'_>, name: &str) -> Option<Duration> {
     duration_of(fields, name, &fields.get(name)?)
@@ -79,6 +102,9 @@ pub(crate) fn read_labels(metadata: &BodyFields<'_>, name: &str) -> Option<BTree
     let bytes: usize = read.iter().map(|(key, text)| key.len() + text.len()).sum();
     if bytes > LABELS_BYTES {
         metadata.reject(name, "too_large", format!("has {bytes} bytes; {LABELS_BYTES} are the most"));
+    }
+    if name == "labels" && read.len() > LABELS {
+        metadata.reject(name, "too_many", format!("has {} labels; {LABELS} are the most", read.len()));
     }
     Some(read)
 }

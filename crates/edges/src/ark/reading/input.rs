@@ -118,7 +118,7 @@ fn read_parameter(parameter: &BodyFields<'_>) -> Option<(String, QueryParameter)
     let reference = parameter.fields("valueFrom");
     let value = match (parameter.get("value"), reference) {
         (Some(_), Some(reference)) => {
-            parameter.reject("value", "value_twice", "is given beside `valueFrom`: leave one of them out");
+            parameter.reject("value", "value_twice", "is given next to `valueFrom`: leave one of them out");
             read_reference(reference);
             None
         }

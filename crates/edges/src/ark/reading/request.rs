@@ -13,13 +13,13 @@ use bosun_core::{
 use bosun_engine::{Engine, Submission, store::RequestKey};
 use bosun_reading::{
     FaultClass, Field, FieldTable, Path, Report,
-    table::{duration_schema, flag_schema, name_schema, object_schema, text_schema, texts_schema},
+    table::{flag_schema, name_schema, object_schema, text_schema, texts_schema},
 };
 use serde_json::{Value, json};
 
 use super::{
     conversation,
-    fields::{self, WAIT, count_schema, read_body_wait, read_count, read_duration, read_timeout},
+    fields::{self, WAIT, read_body_wait, read_count, read_duration, read_timeout, with_limits},
     input, reference,
     target::{self, QueryTarget},
     tools,
@@ -45,43 +45,40 @@ pub(crate) struct NewQuery {
 pub(crate) type CreateParams = (WaitTime, Streaming, ViewChoice, IdempotencyKey);
 
 /// The body of a new query. The fields of `spec` may be inside it or next to it.
-pub(crate) const FIELDS: FieldTable = &[
-    Field::new("apiVersion", text_schema),
-    Field::new("kind", || json!({"const": "Query"})),
-    Field::new("metadata", || object_schema(METADATA, &[])),
-    Field::new("spec", || json!({"type": "object", "description": "The fields of a query, instead of beside it"})),
-    Field::new("name", name_schema),
-    Field::new("type", || json!({"enum": ["user", "messages"]})),
-    Field::new("input", input::schema),
-    Field::new("parameters", || json!({"type": "array", "items": input::parameter_schema()})),
-    Field::new("target", target::schema),
-    Field::new("targets", || json!({"type": "array", "items": target::schema(), "minItems": 1, "maxItems": 1})),
-    Field::new("selector", target::selector_schema),
-    Field::new("modelRef", reference::schema),
-    Field::new("modelOptions", || object_schema(fields::MODEL_OPTIONS, &[])),
-    Field::new(
-        "outputSchema",
-        || json!({"type": "object", "description": "JSON Schema of an object that the answer must be"}),
-    ),
-    Field::new("externalTools", || json!({"type": "array", "items": tools::definition_schema()})),
-    Field::new("tools", || json!({"type": "array", "items": tools::selected_schema()})),
-    Field::new("toolSource", || json!({"enum": ["ark", "n8n", "hybrid"]})),
-    Field::new("toolFilter", tools::filter_schema),
-    Field::new("timeout", duration_schema),
-    Field::new("toolTimeout", duration_schema),
-    Field::new("externalTimeout", duration_schema),
-    Field::new("approvalTimeout", duration_schema),
-    Field::new("ttl", duration_schema),
-    Field::new("onExpired", || json!({"enum": ["tell", "fail"]})),
-    Field::new("maxToolCalls", count_schema),
-    Field::new("maxTokens", count_schema),
-    Field::new("memory", reference::schema),
-    Field::new("sessionId", conversation::id_schema),
-    Field::new("conversationId", conversation::id_schema),
-    Field::new("conversationPolicy", || json!({"enum": ["allow", "reject"]})),
-    WAIT,
-    Field::new("stream", flag_schema),
-];
+pub(crate) const FIELDS: FieldTable = with_limits!(
+    [
+        Field::new("apiVersion", text_schema),
+        Field::new("kind", || json!({"const": "Query"})),
+        Field::new("metadata", || object_schema(METADATA, &[])),
+        Field::new("spec", || json!({"type": "object", "description": "The fields of a query, instead of next to it"})),
+        Field::new("name", name_schema),
+        Field::new("type", || json!({"enum": ["user", "messages"]})),
+        Field::new("input", input::schema),
+        Field::new("parameters", || json!({"type": "array", "items": input::parameter_schema()})),
+        Field::new("target", target::schema),
+        Field::new("targets", || json!({"type": "array", "items": target::schema(), "minItems": 1, "maxItems": 1})),
+        Field::new("selector", target::selector_schema),
+        Field::new("modelRef", reference::schema),
+        Field::new("modelOptions", || object_schema(fields::MODEL_OPTIONS, &[])),
+        Field::new(
+            "outputSchema",
+            || json!({"type": "object", "description": "JSON Schema of an object that the answer must be"}),
+        ),
+        Field::new("externalTools", || json!({"type": "array", "items": tools::definition_schema()})),
+        Field::new("tools", || json!({"type": "array", "items": tools::selected_schema()})),
+        Field::new("toolSource", || json!({"enum": ["ark", "n8n", "hybrid"]})),
+        Field::new("toolFilter", tools::filter_schema),
+    ],
+    [
+        Field::new("onExpired", || json!({"enum": ["tell", "fail"]})),
+        Field::new("memory", reference::schema),
+        Field::new("sessionId", conversation::id_schema),
+        Field::new("conversationId", conversation::id_schema),
+        Field::new("conversationPolicy", || json!({"enum": ["allow", "reject"]})),
+        WAIT,
+        Field::new("stream", flag_schema),
+    ]
+);
 
 const METADATA: FieldTable = &[
     Field::new("name", name_schema),
@@ -263,7 +260,7 @@ fn read_name(fields: &BodyFields<'_>, in_metadata: Option<String>) -> Option<Que
     let flat = fields.text("name");
     let report = fields.report();
     if flat.is_some() && in_metadata.is_some() && flat != in_metadata {
-        report.fault("metadata.name", "mismatch", "is not the `name` beside it");
+        report.fault("metadata.name", "mismatch", "is not the `name` next to it");
     }
     let path = if flat.is_some() { fields.path_of("name") } else { "metadata.name".into() };
     let name = flat.or(in_metadata)?;

@@ -1,7 +1,7 @@
 //! The target of a query, in every form that a client may give it in.
 //!
 //! `target`, a list `targets` of one, or a `selector`, which takes the first agent by name that has all of
-//! its labels. A target may be an agent, a model or a tool; `modelRef` puts another model in the place of
+//! its labels. A target may be an agent, a team, a model or a tool; `modelRef` puts another model in the place of
 //! the agent's, for this query alone.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::reference;
 use crate::http::{error::clip, report::BodyFields};
 
 const TARGET: FieldTable = &[
-    Field::new("type", || json!({"enum": ["agent", "model", "tool"]})),
+    Field::new("type", || json!({"enum": ["agent", "team", "model", "tool"]})),
     Field::new("name", filled_text_schema),
     Field::new("namespace", text_schema),
 ];
@@ -102,16 +102,13 @@ fn read_one(target: &BodyFields<'_>, namespace: &Namespace) -> Option<QueryTarge
         Some("agent") => Some(TargetKind::Agent),
         Some("model") => Some(TargetKind::Model),
         Some("tool") => Some(TargetKind::Tool),
-        Some("team") => {
-            unsupported(target, "type", "targets of type `team` are not served by this version");
-            None
-        }
+        Some("team") => Some(TargetKind::Team),
         Some(other) => {
             target.reject("type", "unknown_type", format!("`{}` is not a type of target", clip(other)));
             None
         }
         None if missing => {
-            target.reject("type", "missing", "is missing; it is `agent`, `model` or `tool`");
+            target.reject("type", "missing", "is missing; it is `agent`, `team`, `model` or `tool`");
             None
         }
         None => None,
@@ -163,8 +160,8 @@ pub(crate) fn read_model(
         Some(QueryTarget { kind: TargetKind::Model, name: target, .. }) if *target != name => {
             fields.reject("modelRef", "mismatch", "is not the model that the query is for");
         }
-        Some(QueryTarget { kind: TargetKind::Tool, .. }) => {
-            fields.reject("modelRef", "not_asked", "a tool asks no model");
+        Some(QueryTarget { kind: kind @ (TargetKind::Tool | TargetKind::Team), .. }) => {
+            fields.reject("modelRef", "not_asked", format!("a {} asks no model", kind.as_str()));
         }
         _ => {}
     }
@@ -184,15 +181,16 @@ impl QueryTarget {
             return;
         }
         let kind = self.kind.as_str();
-        if brings_tools {
+        // A team passes them on to its members.
+        if brings_tools && self.kind != TargetKind::Team {
             let message = format!("a target of type `{kind}` has no tools; ask an agent");
             report.fault("tools", "not_used", message);
         }
-        if self.kind == TargetKind::Tool && has_output_schema {
-            report.fault("outputSchema", "not_used", "a tool answers with its own result");
+        if matches!(self.kind, TargetKind::Tool | TargetKind::Team) && has_output_schema {
+            report.fault("outputSchema", "not_used", format!("a {kind} answers with a result of its own"));
         }
-        if self.kind == TargetKind::Tool && matches!(input, Some(Input::Messages(_))) {
-            report.fault("type", "not_used", "a tool takes one `input`, not a conversation");
+        if matches!(self.kind, TargetKind::Tool | TargetKind::Team) && matches!(input, Some(Input::Messages(_))) {
+            report.fault("type", "not_used", format!("a {kind} takes one `input`, not a conversation"));
         }
     }
 }

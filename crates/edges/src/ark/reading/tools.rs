@@ -53,6 +53,7 @@ const DEFINITION: FieldTable = &[
     Field::new("function", || json!({"type": "object", "description": "A definition as OpenAI has it"})),
     Field::new("annotations", || json!({"type": "object"})),
     Field::new("timeout", duration_schema),
+    Field::new("onExpired", || json!({"enum": ["tell", "fail"]})),
     Field::new("cache", spec::cache_schema),
     Field::new("deprecated", || json!({})),
     Field::new("version", || json!({})),

@@ -8,13 +8,13 @@
 use bosun_core::query::Spec;
 use bosun_engine::{Engine, Snapshot, Update};
 use bosun_reading::{
-    FaultClass, Field, FieldTable, Report, Unread,
-    table::{duration_schema, flag_schema, object_schema, text_schema, texts_schema},
+    FaultClass, Field, FieldTable, Report, UnreadFields,
+    table::{flag_schema, object_schema, text_schema, texts_schema},
 };
 use serde_json::{Map, Value, json};
 
 use super::{
-    fields::{count_schema, read_labels},
+    fields::{read_labels, with_limits},
     request,
 };
 use crate::{
@@ -51,20 +51,15 @@ const NOT_SHOWN: &[&str] = &["externalTools", "tools", "toolSource", "toolFilter
 const REFERENCES: &[&str] = &["memory", "modelRef"];
 
 /// What can be changed of a query; every other field must have the value that it has.
-pub(crate) const FIELDS: FieldTable = &[
-    Field::new("cancel", flag_schema),
-    Field::new("timeout", duration_schema),
-    Field::new("toolTimeout", duration_schema),
-    Field::new("externalTimeout", duration_schema),
-    Field::new("approvalTimeout", duration_schema),
-    Field::new("ttl", duration_schema),
-    Field::new("maxToolCalls", count_schema),
-    Field::new("maxTokens", count_schema),
-    Field::new("apiVersion", text_schema),
-    Field::new("kind", || json!({"const": "Query"})),
-    Field::new("metadata", || object_schema(METADATA, &[])),
-    Field::new("spec", || json!({"type": "object", "description": "The same fields, instead of beside it"})),
-];
+pub(crate) const FIELDS: FieldTable = with_limits!(
+    [Field::new("cancel", flag_schema),],
+    [
+        Field::new("apiVersion", text_schema),
+        Field::new("kind", || json!({"const": "Query"})),
+        Field::new("metadata", || object_schema(METADATA, &[])),
+        Field::new("spec", || json!({"type": "object", "description": "The same fields, instead of next to it"})),
+    ]
+);
 const METADATA: FieldTable = &[Field::new("labels", texts_schema), Field::new("annotations", texts_schema)];
 
 /// A request to change a query, read as far as that needs no query.
@@ -72,8 +67,8 @@ const METADATA: FieldTable = &[Field::new("labels", texts_schema), Field::new("a
 pub(crate) struct QueryChange {
     update: Update,
     /// Fields that must have the values that the query has.
-    kept: Unread,
-    metadata: Option<Unread>,
+    kept: UnreadFields,
+    metadata: Option<UnreadFields>,
     report: RequestReport,
 }
 

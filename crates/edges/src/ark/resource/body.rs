@@ -1,7 +1,8 @@
 //! Bodies of all dialects as manifests.
 //!
-//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` beside it, or is a
-//! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. What differs by kind is in one
+//! A body is flat (`{name, prompt, …}`), or has a `spec` with or without `metadata` next to it, or is a
+//! whole Kubernetes object. [`BodyFields::absorb`] makes one form of them. A tool may also be an entry of
+//! `tool-config.json` ([`tool_config`]). What differs by kind is in one
 //! table: strings in place of an object, and fields that only an answer has. Everything else goes into
 //! the manifest as it is, and the reader of manifests reports its faults.
 
@@ -12,7 +13,7 @@ use bosun_engine::resource::{Amendment, Manifest, ManifestBody, ResourceKey, Res
 use bosun_reading::{Report, spec};
 use serde_json::{Map, Value, json};
 
-use super::secrets;
+use super::{secrets, tool_config};
 use crate::http::{
     error::{ApiError, Code, clip},
     error_echo::HIDDEN,
@@ -42,6 +43,7 @@ const OF_ANSWERS: &[&str] = &[
     "ready",
     "discovering",
     "discovery",
+    "toolDetails",
 ];
 
 /// Where a string may be in place of an object: the path of the field, `*` for any name, and the name that the text
@@ -54,6 +56,7 @@ const SHORT_FORMS: &[(ResourceKind, &[&str], &str)] = &[
     (ResourceKind::Model, &["config", "*", "apiVersion"], "value"),
     (ResourceKind::Model, &["config", "*", "properties", "*"], "value"),
     (ResourceKind::McpServer, &["address"], "value"),
+    (ResourceKind::Evaluator, &["address"], "value"),
 ];
 
 /// A new resource.
@@ -65,17 +68,17 @@ pub(super) fn create(
 ) -> Result<BodyRead<Manifest>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
     let mut fields = report.body(body)?.with_table(spec::BODY);
-    let head = read_head(kind, namespace, &mut fields);
+    let mut head = read_head(kind, namespace, &mut fields);
     let missing = !fields.has("name");
     let name = fields.text("name").unwrap_or_default();
     if missing {
         report.fault("name", "missing", "is missing");
     }
-    let spec = read_spec(kind, fields);
+    let spec = read_spec(kind, &name, &mut head, fields);
     let warnings = report.conclude()?;
     let key = ResourceKey::new(kind, namespace.clone(), name);
-    let said = Amendment { labels: head.labels, annotations: head.annotations, spec };
-    Ok(BodyRead { value: Manifest { key, description: whole(said) }, warnings })
+    let amendment = Amendment { labels: head.labels, annotations: head.annotations, spec };
+    Ok(BodyRead { value: Manifest { key, description: whole(amendment) }, warnings })
 }
 
 /// What replaces a resource.
@@ -85,11 +88,11 @@ pub(super) fn replace(key: ResourceKey, warnings: Vec<String>, body: Value) -> R
 }
 
 /// A description that keeps nothing of an earlier one, so that there is nothing to be removed.
-fn whole(said: Amendment) -> ManifestBody {
+fn whole(amendment: Amendment) -> ManifestBody {
     ManifestBody {
-        labels: said.labels.unwrap_or_default(),
-        annotations: said.annotations.unwrap_or_default(),
-        spec: said.spec.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        labels: amendment.labels.unwrap_or_default(),
+        annotations: amendment.annotations.unwrap_or_default(),
+        spec: amendment.spec.into_iter().filter(|(_, value)| !value.is_null()).collect(),
     }
 }
 
@@ -97,12 +100,12 @@ fn whole(said: Amendment) -> ManifestBody {
 pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Amendment>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
     let mut fields = report.body(body)?.with_table(spec::BODY);
-    let head = read_head(key.kind, &key.namespace, &mut fields);
+    let mut head = read_head(key.kind, &key.namespace, &mut fields);
     if let Some(name) = fields.text("name").filter(|name| *name != key.name) {
         let message = format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name));
         fields.reject("name", "mismatch", message);
     }
-    let spec = read_spec(key.kind, fields);
+    let spec = read_spec(key.kind, &key.name, &mut head, fields);
     let warnings = report.conclude()?;
     Ok(BodyRead { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
 }
@@ -147,9 +150,21 @@ fn texts(fields: &BodyFields<'_>, name: &str) -> Option<BTreeMap<String, String>
     Some(texts)
 }
 
-/// What is left of the body is the spec: in `spec`, beside it, or both.
-fn read_spec(kind: ResourceKind, fields: BodyFields<'_>) -> Map<String, Value> {
+/// What is left of the body is the spec: in `spec`, next to it, or both.
+fn read_spec(
+    kind: ResourceKind,
+    name: &str,
+    head: &mut ResourceMetadata,
+    fields: BodyFields<'_>,
+) -> Map<String, Value> {
     let report = fields.report();
+    if kind == ResourceKind::Tool && tool_config::is_meant(&fields) {
+        let entry = tool_config::read(fields, name);
+        if !entry.annotations.is_empty() {
+            head.annotations.get_or_insert_default().extend(entry.annotations);
+        }
+        return entry.spec;
+    }
     let inner = fields.fields("spec");
     let mut spec = inner.map(BodyFields::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {

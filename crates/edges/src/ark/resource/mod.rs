@@ -1,13 +1,15 @@
 //! Resources of all kinds: list, create, read, change, delete.
 //!
 //! Every kind has the same five operations and differs in two things only: how a body becomes a manifest
-//! ([`body`]), and how a manifest is shown ([`show`]). Whether a manifest is in order is not decided here
+//! ([`body`]), and how a manifest is shown ([`show`]). The list of tools is one for an end user ([`tool_list`]). Whether a manifest is in order is not decided here
 //! but where files are read, so that a body and a file are held to the same rules.
 
 pub(crate) mod body;
 pub(super) mod raw;
 mod secrets;
 pub(super) mod show;
+mod tool_config;
+mod tool_list;
 pub(super) mod wire;
 mod yaml;
 
@@ -35,9 +37,9 @@ use crate::{
 /// Pages of resources.
 pub(crate) type ResourceListParams = Paging<NameToken>;
 
-/// The five operations of each kind, under the names that the table of routes uses.
-macro_rules! operations {
-    ($($kind:ident $list:ident $create:ident $get:ident $update:ident $delete:ident $item:path, $detail:path;)*) => {$(
+/// The lists of each kind, under the names that the table of routes uses.
+macro_rules! lists {
+    ($($kind:ident $list:ident $item:path;)*) => {$(
         #[doc = concat!("`GET …`: the resources of kind ", stringify!($kind))]
         pub(super) async fn $list(
             State(app): State<AppState>,
@@ -48,7 +50,12 @@ macro_rules! operations {
             namespaces::require(&app, &caller, &namespace).await?;
             Ok(with_warnings(list(ResourceKind::$kind, &app, &namespace, &paging, $item), &warnings))
         }
+    )*};
+}
 
+/// The other four operations of each kind.
+macro_rules! operations {
+    ($($kind:ident $create:ident $get:ident $update:ident $delete:ident $detail:path;)*) => {$(
         #[doc = concat!("`POST …`: a new resource of kind ", stringify!($kind))]
         pub(super) async fn $create(
             State(app): State<AppState>,
@@ -101,13 +108,25 @@ macro_rules! operations {
     )*};
 }
 
+pub(super) use tool_list::list_tools;
+
+lists! {
+    Agent list_agents show::listed_agent;
+    Model list_models show::listed_model;
+    Memory list_memories show::listed_memory;
+    Team list_teams show::listed_team;
+    Evaluator list_evaluators show::listed_evaluator;
+    McpServer list_servers show::server;
+}
+
 operations! {
-    Agent list_agents create_agent get_agent update_agent delete_agent show::listed_agent, show::agent;
-    Model list_models create_model get_model update_model delete_model show::listed_model, show::model;
-    Tool list_tools create_tool get_tool update_tool delete_tool show::listed_tool, show::tool;
-    Memory list_memories create_memory get_memory update_memory delete_memory show::listed_memory, show::memory;
-    Team list_teams create_team get_team update_team delete_team show::listed_team, show::team;
-    McpServer list_servers create_server get_server update_server delete_server show::server, show::server_detail;
+    Agent create_agent get_agent update_agent delete_agent show::agent;
+    Model create_model get_model update_model delete_model show::model;
+    Tool create_tool get_tool update_tool delete_tool show::tool;
+    Memory create_memory get_memory update_memory delete_memory show::memory;
+    Team create_team get_team update_team delete_team show::team;
+    Evaluator create_evaluator get_evaluator update_evaluator delete_evaluator show::evaluator;
+    McpServer create_server get_server update_server delete_server show::server_detail;
 }
 
 fn list<Item: Serialize>(
@@ -175,11 +194,13 @@ fn changed_answer<Detail: Serialize>(
     with_warnings(Json(shown), &warnings)
 }
 
-/// ARK answers a deletion with nothing, but for memories, where it says what it has done.
+/// ARK answers a deletion with nothing, but for memories and evaluators, where it says what it has done.
 fn deleted(kind: ResourceKind, name: &str) -> Response {
     use axum::response::IntoResponse;
     match kind {
-        ResourceKind::Memory => Json(wire::Deleted { message: format!("Memory '{name}' deleted") }).into_response(),
+        ResourceKind::Memory | ResourceKind::Evaluator => {
+            Json(wire::Deleted::new(format!("{} '{name}' deleted", kind.as_str()))).into_response()
+        }
         _ => StatusCode::NO_CONTENT.into_response(),
     }
 }

@@ -137,8 +137,12 @@ async fn list_queries(
     paging: &Paging<KubernetesToken>,
     filter: StateFilter,
 ) -> Result<wire::RawList, ApiError> {
-    let page =
-        store::QueryPage { limit: paging.limit(), before: paging.before()?, status: filter.state, approvals: false };
+    let page = store::QueryPage {
+        limit: paging.limit(),
+        before: paging.before()?,
+        status: filter.state,
+        ..store::QueryPage::default()
+    };
     let listed = app.engine.list(namespace, &page).await?;
     let continue_token = listed.next.map(|uid| uid.to_string());
     let mut items = Vec::with_capacity(listed.queries.len());

@@ -1,4 +1,4 @@
-//! Resources in the words of their readers.
+//! Resources in the formats of their readers.
 //!
 //! Nothing is decided here: what a manifest says and whether its resource is available come from the
 //! registry. Secrets in a manifest are hidden.
@@ -142,12 +142,27 @@ pub(crate) fn agent(registry: &Registry, resource: &Resource, warnings: Vec<Stri
         prompt: text(&spec, "prompt"),
         parameters: list(&spec, "parameters"),
         tools: list(&spec, "tools"),
+        tool_details: tool_details(registry, resource),
         execution_engine: None,
         overrides: Vec::new(),
         is_a2a: false,
         skills: Vec::new(),
         spec,
     }
+}
+
+fn tool_details(registry: &Registry, resource: &Resource) -> Vec<wire::ToolDetail> {
+    let key = &resource.manifest.key;
+    let tools = registry.agent_tools(&key.namespace, &key.name).into_iter();
+    tools
+        .map(|tool| wire::ToolDetail {
+            kind: tool.binding.kind().as_str(),
+            execution_mode: if tool.is_external() { "external" } else { "internal" },
+            input_schema: (*tool.parameters).clone(),
+            name: tool.name,
+            description: tool.description,
+        })
+        .collect()
 }
 
 /// The provider, in either of ARK's spellings.
@@ -224,7 +239,7 @@ fn tool_state(
     tool: Option<&bosun_core::Tool>,
     availability: &Availability,
 ) -> (wire::ToolState, Option<String>) {
-    if let Some(tool) = tool.filter(|tool| !tool.is_external() && registry.runner(tool.binding.kind()).is_none()) {
+    if let Some(tool) = tool.filter(|tool| !tool.is_external() && !registry.runs(tool.binding.kind())) {
         let reason = format!("this server does not run tools of type `{}`", tool.binding.kind());
         return (wire::ToolState::NoRunner, Some(reason));
     }
@@ -262,6 +277,21 @@ fn memory_spec(registry: &Registry, resource: &Resource) -> wire::MemorySpec {
         MemoryWindow::Tokens(tokens) => (None, Some(tokens)),
     };
     wire::MemorySpec { kind: "buffer", max_messages, max_tokens, description: description(resource) }
+}
+
+pub(crate) fn listed_evaluator(registry: &Registry, resource: &Resource) -> wire::ListedEvaluator {
+    let availability = resource.availability(registry);
+    wire::ListedEvaluator { listed: listed(resource, &availability), status: phase(&availability) }
+}
+
+pub(crate) fn evaluator(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Evaluator {
+    let spec = spec(resource);
+    wire::Evaluator {
+        detail: detail(registry, resource, warnings),
+        address: spec.get("address").cloned(),
+        parameters: list(&spec, "parameters"),
+        spec,
+    }
 }
 
 pub(crate) fn listed_team(registry: &Registry, resource: &Resource) -> wire::ListedTeam {

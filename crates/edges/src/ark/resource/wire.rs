@@ -1,6 +1,6 @@
 //! Resources on the wire, in ARK's spelling.
 //!
-//! What a manifest says is shown as it was written, in `spec`; beside it are the flat fields that
+//! What a manifest says is shown as it was written, in `spec`; next to it are the flat fields that
 //! clients of ARK's API read.
 
 use std::collections::BTreeMap;
@@ -82,12 +82,28 @@ pub(crate) struct Agent {
     pub(super) prompt: Option<String>,
     pub(super) parameters: Vec<Value>,
     pub(super) tools: Vec<Value>,
+    /// What its model reads of them; those that do not exist are missing.
+    #[serde(rename = "toolDetails")]
+    pub(super) tool_details: Vec<ToolDetail>,
     pub(super) execution_engine: Option<Value>,
     pub(super) overrides: Vec<Value>,
     #[serde(rename = "isA2A")]
     pub(super) is_a2a: bool,
     pub(super) skills: Vec<Value>,
     pub(super) spec: Map<String, Value>,
+}
+
+/// One tool of an agent, as its model sees it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolDetail {
+    pub(super) name: String,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) description: String,
+    pub(super) input_schema: Value,
+    /// `external` if clients or workers run it.
+    pub(super) execution_mode: &'static str,
 }
 
 /// A model in a list. `type` is the provider, as clients of older versions of ARK read it.
@@ -314,6 +330,31 @@ pub(crate) struct McpServerDetail {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Deleted {
     pub(super) message: String,
+}
+
+impl Deleted {
+    pub(crate) fn new(message: String) -> Self {
+        Self { message }
+    }
+}
+
+/// An evaluator in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedEvaluator {
+    #[serde(flatten)]
+    pub(super) listed: Listed,
+    pub(super) status: &'static str,
+}
+
+/// An evaluator: flat as ARK's API has it, and with the `spec` of its custom resource.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Evaluator {
+    #[serde(flatten)]
+    pub(super) detail: Detail,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) address: Option<Value>,
+    pub(super) parameters: Vec<Value>,
+    pub(super) spec: Map<String, Value>,
 }
 
 /// A resource as Kubernetes has it.

@@ -1,7 +1,7 @@
 //! JSON written as YAML, for people.
 //!
 //! Mappings and lists are in block style. Texts are in double quotes, with JSON's escapes, which YAML reads
-//! the same; so nothing is ever taken for a number or a date.
+//! the same; so nothing is ever read as a number or a date.
 
 use std::fmt::Write as _;
 

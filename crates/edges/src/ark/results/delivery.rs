@@ -1,13 +1,13 @@
 //! `POST …/tool-result`: the RFC's body, one result or a batch, and the answer for each.
 //!
-//! How a result is read and judged is the same on every edge: [`results`].
+//! Reading a result and its verdict are the same on every edge: [`results`].
 
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Head, Outcome,
     ceiling::RESULTS_DELIVERED,
-    machine::{CallStanding, DeliveryVerdict},
+    machine::{DeliveryState, DeliveryVerdict},
 };
 use bosun_engine::{Engine, LeaseToken, QueryKey, Snapshot};
 use bosun_reading::{
@@ -22,7 +22,7 @@ use crate::{
         wire,
     },
     asking::results::{
-        self, CallRef, FAILED_WITH, GivenResult, JudgedResult, SHORT_RESULT, SUCCESS, TOOL_CALL_ID, TOOL_NAME,
+        self, CallRef, CheckedResult, FAILED_WITH, GivenResult, SHORT_RESULT, SUCCESS, TOOK, TOOL_CALL_ID, TOOL_NAME,
         TOOL_RESULT, call_of, counts, read_result, recorded_hash, verdict_sentence, verdict_word,
     },
     http::{
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// One result.
-const RESULT: FieldTable = &[TOOL_CALL_ID, TOOL_NAME, TOOL_RESULT, SHORT_RESULT, SUCCESS, FAILED_WITH];
+const RESULT: FieldTable = &[TOOL_CALL_ID, TOOL_NAME, TOOL_RESULT, SHORT_RESULT, SUCCESS, FAILED_WITH, TOOK];
 /// A body: one result, or several.
 const POST: FieldTable = &[
     TOOL_CALL_ID,
@@ -42,6 +42,7 @@ const POST: FieldTable = &[
     SHORT_RESULT,
     SUCCESS,
     FAILED_WITH,
+    TOOK,
     Field::new(
         "toolResults",
         || json!({"type": "array", "items": object_schema(RESULT, &[]), "minItems": 1, "maxItems": RESULTS_DELIVERED}),
@@ -78,15 +79,27 @@ pub(crate) struct DeliveredPost {
 
 impl ResultPost {
     /// One result, for the call with this id.
-    pub(crate) fn of_call(id: &str, outcome: Outcome, hold: bool, warnings: Vec<String>) -> Self {
-        let results = vec![GivenResult { which: CallRef::of(id.to_owned()), tool_name: None, outcome }];
+    pub(crate) fn of_call(
+        id: &str,
+        outcome: Outcome,
+        took: Option<Duration>,
+        hold: bool,
+        warnings: Vec<String>,
+    ) -> Self {
+        let results = vec![GivenResult { which: CallRef::of(id.to_owned()), tool_name: None, outcome, took }];
         Self { results, batch: false, hold, wait: None, warnings }
     }
 
     /// The result of a worker.
-    pub(crate) fn claimed(call: CallId, lease: &LeaseToken, outcome: Outcome, warnings: Vec<String>) -> Self {
+    pub(crate) fn claimed(
+        call: CallId,
+        lease: &LeaseToken,
+        outcome: Outcome,
+        took: Option<Duration>,
+        warnings: Vec<String>,
+    ) -> Self {
         let which = CallRef::Claimed(call, Arc::clone(lease.text()));
-        let results = vec![GivenResult { which, tool_name: None, outcome }];
+        let results = vec![GivenResult { which, tool_name: None, outcome, took }];
         Self { results, batch: false, hold: false, wait: None, warnings }
     }
 }
@@ -120,7 +133,7 @@ fn read_batch(fields: &BodyFields<'_>) -> Vec<GivenResult> {
     if items.is_empty() {
         fields.reject("toolResults", "empty", "must be an array with at least one result");
     }
-    for name in ["toolName", "toolCallId", "toolResult", "result", "success", "error"] {
+    for name in ["toolName", "toolCallId", "toolResult", "result", "success", "error", "duration"] {
         if fields.get(name).is_some() {
             fields.reject(name, "mixed_forms", "belongs in the entries of `toolResults`");
         }
@@ -176,7 +189,7 @@ fn to_wire(posted: &GivenResult, verdict: DeliveryVerdict) -> wire::PostedResult
 }
 
 /// The error of a post of which nothing counts: that of its first result.
-fn refusal(head: &Head, judged: &[JudgedResult], batch: bool) -> ApiError {
+fn refusal(head: &Head, judged: &[CheckedResult], batch: bool) -> ApiError {
     let Some((posted, verdict)) = judged.first() else {
         return ApiError::new(Code::InvalidToolResult, "the post has no result");
     };
@@ -191,12 +204,12 @@ fn refusal(head: &Head, judged: &[JudgedResult], batch: bool) -> ApiError {
 }
 
 /// The refusal of a large result before its body is read, if its call does not wait for one.
-pub(crate) fn refuse_early(id: &str, standing: CallStanding) -> Option<ApiError> {
+pub(crate) fn refuse_early(id: &str, delivery_state: DeliveryState) -> Option<ApiError> {
     let which = CallRef::of(id.to_owned());
-    let verdict = match (&which, standing) {
-        (_, CallStanding::Open | CallStanding::Resolved) => return None,
-        (CallRef::Call(call), CallStanding::Expired) => DeliveryVerdict::Expired(*call),
-        (CallRef::Call(call), CallStanding::Cancelled) => DeliveryVerdict::Cancelled(*call),
+    let verdict = match (&which, delivery_state) {
+        (_, DeliveryState::Open | DeliveryState::Resolved) => return None,
+        (CallRef::Call(call), DeliveryState::Expired) => DeliveryVerdict::Expired(*call),
+        (CallRef::Call(call), DeliveryState::Cancelled) => DeliveryVerdict::Cancelled(*call),
         _ => DeliveryVerdict::Unknown,
     };
     let code = verdict_word(verdict).1?;

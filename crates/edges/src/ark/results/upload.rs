@@ -16,7 +16,7 @@ use bosun_core::{
     CallId, Content, Namespace,
     content::{INLINE_BYTES, LARGEST_BYTES, MediaType},
     json::JsonLimits,
-    machine::CallStanding,
+    machine::DeliveryState,
 };
 use bosun_engine::{Engine, Upload, UploadError};
 use bytes::{Bytes, BytesMut};
@@ -47,31 +47,31 @@ pub(crate) async fn read(
     request: Request,
 ) -> Result<ResultPost, ApiError> {
     let media_type = read_media_type(request.headers())?;
-    let standing = standing(engine, path).await?;
-    if let Some(refusal) = delivery::refuse_early(&path.call_id, standing) {
+    let delivery_state = delivery_state(engine, path).await?;
+    if let Some(refusal) = delivery::refuse_early(&path.call_id, delivery_state) {
         return Err(refusal);
     }
     let call = path.call_id.parse().map_err(|_| call_not_found(&path.call_id))?;
     let body = request.into_body();
     let content = match media_type {
         Some(media_type) => {
-            let to = UploadTarget { namespace: path.query.namespace.clone(), call, standing };
+            let to = UploadTarget { namespace: path.query.namespace.clone(), call, delivery_state };
             receive(engine, to, media_type, body, options.is_failure()).await?
         }
         None => receive_nothing(body).await?,
     };
     let outcome = options.outcome(content).ok_or_else(untyped)?;
-    Ok(ResultPost::of_call(&path.call_id, outcome, options.hold, warnings))
+    Ok(ResultPost::of_call(&path.call_id, outcome, options.took, options.hold, warnings))
 }
 
-async fn standing(engine: &Engine, path: &CallPath) -> Result<CallStanding, ApiError> {
+async fn delivery_state(engine: &Engine, path: &CallPath) -> Result<DeliveryState, ApiError> {
     let key = path.query.key()?;
     match path.call_id.parse::<CallId>() {
-        Ok(call) => Ok(engine.standing(&key, call).await?),
+        Ok(call) => Ok(engine.delivery_state(&key, call).await?),
         // Not an id of this server. A missing query is reported first.
         Err(_) => {
             engine.get(&key, None).await?;
-            Ok(CallStanding::Unknown)
+            Ok(DeliveryState::Unknown)
         }
     }
 }
@@ -95,7 +95,7 @@ fn read_media_type(headers: &HeaderMap) -> Result<Option<MediaType>, ApiError> {
 struct UploadTarget {
     namespace: Namespace,
     call: CallId,
-    standing: CallStanding,
+    delivery_state: DeliveryState,
 }
 
 async fn receive(
@@ -119,7 +119,7 @@ async fn receive(
             Some(upload) => upload.write(piece).await?,
             None if small.len() + piece.len() <= in_memory => small.extend_from_slice(&piece),
             None => {
-                let mut upload = engine.upload(&to.namespace, to.call, to.standing, media_type.clone()).await?;
+                let mut upload = engine.upload(&to.namespace, to.call, to.delivery_state, media_type.clone()).await?;
                 upload.write(small.split().freeze()).await?;
                 upload.write(piece).await?;
                 large = Some(upload);

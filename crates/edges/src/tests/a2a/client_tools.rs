@@ -33,7 +33,7 @@ fn id_of(call: &Value) -> &Value {
 }
 
 /// What the model read as the results of the last turn.
-fn told(world: &TestServer) -> Vec<String> {
+fn tool_results_sent(world: &TestServer) -> Vec<String> {
     let messages = world.model.requests().pop().unwrap().messages;
     let content = |message: Message| match message {
         Message::Tool { content, .. } => Some(content),
@@ -52,7 +52,7 @@ async fn a_call_is_a_data_part_of_an_input_required_status() {
     let done = call(&world, "SendMessage", results("m2", &task, json!([result]))).await["task"].clone();
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
     assert_eq!(done["artifacts"][0]["parts"][0]["text"], "25% of 8,432 is 2,108");
-    assert_eq!(told(&world), ["2108"]);
+    assert_eq!(tool_results_sent(&world), ["2108"]);
     assert_answer("a2a_after_results", &done);
 }
 
@@ -113,7 +113,7 @@ async fn partial_results_keep_the_task_waiting_and_list_what_is_open() {
     let first = json!([{"toolCallId": id_of(&open[0]), "success": false, "error": "no"}]);
     let done = call(&world, "SendMessage", results("m3", &task, first)).await["task"].clone();
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
-    assert_eq!(told(&world), ["Error: no", "2"], "in the order in which the model asked");
+    assert_eq!(tool_results_sent(&world), ["Error: no", "2"], "in the order in which the model asked");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn the_same_results_again_are_a_replay_and_others_are_refused() {
     assert_eq!(first, again, "also after the task has ended");
     let other = rpc(&world, V1, "SendMessage", results("m3", &task, given("2109"))).await;
     assert_eq!(fault(&other), (-32602, "ALREADY_RESOLVED".to_owned()));
-    assert_eq!(told(&world), ["2108"]);
+    assert_eq!(tool_results_sent(&world), ["2108"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,20 +158,20 @@ async fn a_bad_result_consumes_nothing() {
     }
     let mut mixed = results("m2", &task, json!([{"toolCallId": id, "result": 1}]));
     mixed["message"]["parts"].as_array_mut().unwrap().push(json!({"text": "and this"}));
-    assert_eq!(fault(&rpc(&world, V1, "SendMessage", mixed).await).0, -32602, "text beside results would be lost");
+    assert_eq!(fault(&rpc(&world, V1, "SendMessage", mixed).await).0, -32602, "text next to results would be lost");
     let read = call(&world, "GetTask", json!({"id": task["id"]})).await;
     assert_eq!(calls(&read), calls(&task), "it still waits");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_message_puts_open_calls_aside_and_the_model_goes_on() {
+async fn a_plain_message_puts_open_calls_aside_and_the_model_continues() {
     let (world, task) = waiting_for_two().await;
     let mut words = message("m2", "Never mind, just say hello.");
     words["taskId"] = task["id"].clone();
     let done = call(&world, "SendMessage", json!({"message": words})).await["task"].clone();
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
     assert_eq!(
-        told(&world),
+        tool_results_sent(&world),
         [
             "Error: Cancelled: user provided new input\nNever mind, just say hello.",
             "Error: Cancelled: user provided new input"

@@ -51,7 +51,7 @@ async fn the_seeds_flow_runs_as_printed() {
             (&resumed["result"]["kind"], &resumed["result"]["status"]["state"]),
             (&json!("task"), &json!("completed"))
         );
-        // The stream of the request goes on to the end.
+        // The stream of the request continues to the end.
         let mut last = Value::Null;
         while let Some(event) = stream.next().await {
             last = event.data["result"].clone();

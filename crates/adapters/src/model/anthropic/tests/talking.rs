@@ -5,7 +5,7 @@ use bosun_core::{
     transcript::Message,
 };
 use bosun_engine::{Model, model::ModelError};
-use bosun_standin::{Answer, Plays, StandIn};
+use bosun_standin::{Answer, StandIn, StandInAnswers};
 use serde_json::{Value, json};
 
 use super::{MESSAGES, config, model, stream};
@@ -163,7 +163,7 @@ async fn a_whole_conversation_is_accepted_by_the_api() {
         \x20     - {think: 'Let me see, ü', say: Both., call: [{tool: calculator, arguments: {expression: '1'}}, {tool: calculator, arguments: '{broken'}]}\n\
         \x20     - {think: 'Again', call: [{tool: calculator, arguments: {expression: '2'}}]}\n\
         \x20     - {say: 'It is {{ result.calculator }}', usage: {promptTokens: 9, completionTokens: 1, cachedTokens: 4, cacheWriteTokens: 2}}\n";
-    let script = Plays::parse("script.yaml", text).unwrap();
+    let script = StandInAnswers::parse("script.yaml", text).unwrap();
     for stream in [true, false] {
         let server = StandIn::recording(script.clone()).await.unwrap();
         let model = model(RemoteConfig { stream, ..config(&server.url()) });

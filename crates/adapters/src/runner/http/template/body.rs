@@ -1,6 +1,6 @@
 //! The template of a body, in the format that `Content-Type` names.
 //!
-//! JSON is the default. A form is a list of pairs, as a query is. Text is sent as it is, which is safe for plain text
+//! JSON is the default. A form is a list of pairs, as a query is, and is encoded as a URL is or in parts (`form`). Text is sent as it is, which is safe for plain text
 //! and for a body that is one argument; any other type with slots between its text is a fault, since a value could
 //! change its structure.
 
@@ -8,20 +8,20 @@ use std::borrow::Cow;
 
 use super::{
     RenderError,
+    form::{FORM, FieldKind, FormEncoding, FormWriter, RenderedBody},
     json::JsonTemplate,
     slot::{self, Piece, Slot, SlotValues},
     style::{self, SlotStyle},
 };
 
 const JSON: &str = "application/json";
-const FORM: &str = "application/x-www-form-urlencoded";
 
 #[derive(Clone, Debug)]
 pub(super) enum BodyTemplate {
     Json(JsonTemplate),
-    Form(Vec<(String, Vec<Piece>)>),
+    Form(FormEncoding, Vec<(String, Vec<Piece>)>),
     /// A form whose fields are the members of one argument.
-    FormOf(Slot, Option<SlotStyle>),
+    FormOf(FormEncoding, Slot, Option<SlotStyle>),
     Text(Vec<Piece>),
 }
 
@@ -34,13 +34,13 @@ impl BodyTemplate {
             return JsonTemplate::parse(text).map(Self::Json).map_err(|error| error.to_string());
         }
         let pieces = slot::pieces(text).map_err(|error| format!("is not a template: {error} of it"))?;
-        if essence == FORM {
+        if let Some(encoding) = FormEncoding::of(&essence, content_type) {
             return match pieces.as_slice() {
-                [Piece::Slot(slot @ Slot::Argument(_))] => Ok(Self::FormOf(slot.clone(), None)),
+                [Piece::Slot(slot @ Slot::Argument(_))] => Ok(Self::FormOf(encoding, slot.clone(), None)),
                 [Piece::Styled(slot, style @ (SlotStyle::DeepObject | SlotStyle::Multi))] => {
-                    Ok(Self::FormOf(slot.clone(), Some(*style)))
+                    Ok(Self::FormOf(encoding, slot.clone(), Some(*style)))
                 }
-                _ => form(text).map(Self::Form),
+                _ => form(text, encoding).map(|pairs| Self::Form(encoding, pairs)),
             };
         }
         if let Some(slot) = slot::misplaced_style(&pieces) {
@@ -60,7 +60,7 @@ impl BodyTemplate {
     pub(super) fn default_content_type(&self) -> &'static str {
         match self {
             Self::Json(_) => JSON,
-            Self::Form(_) | Self::FormOf(..) => FORM,
+            Self::Form(..) | Self::FormOf(..) => FORM,
             Self::Text(_) => "text/plain; charset=utf-8",
         }
     }
@@ -68,74 +68,63 @@ impl BodyTemplate {
     pub(super) fn slots(&self) -> Vec<&Slot> {
         match self {
             Self::Json(template) => template.slots(),
-            Self::Form(pairs) => pairs.iter().flat_map(|(_, pieces)| slot::slots(pieces)).collect(),
-            Self::FormOf(slot, _) => vec![slot],
+            Self::Form(_, pairs) => pairs.iter().flat_map(|(_, pieces)| slot::slots(pieces)).collect(),
+            Self::FormOf(_, slot, _) => vec![slot],
             Self::Text(pieces) => slot::slots(pieces).collect(),
         }
     }
 
     /// The body; `None` if it is one argument, which is absent.
-    pub(super) fn render(&self, values: SlotValues<'_>) -> Result<Option<String>, RenderError> {
-        let mut body = String::new();
-        match self {
+    pub(super) fn render(&self, values: SlotValues<'_>) -> Result<Option<RenderedBody>, RenderError> {
+        let text = match self {
             Self::Json(template) if template.is_absent(values) => return Ok(None),
-            Self::Json(template) => template.render(values, &mut body)?,
-            Self::Form(pairs) => {
-                let mut form = FormWriter::new();
-                let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
-                for (name, pieces) in pairs.iter().filter(|(_, pieces)| !values.leaves_out(pieces)) {
-                    if let [Piece::Styled(slot, style)] = pieces.as_slice()
-                        && style.makes_pairs()
-                        && let Some(value) = values.structure(slot)
-                    {
-                        for (field, value) in style.pairs(slot, name, value)? {
-                            super::free_name(slot, &field, name, &names)?;
-                            form.append(&field, &value)?;
-                        }
-                    } else {
-                        form.append(name, &text(values, pieces)?)?;
-                    }
-                }
-                body = form.finish();
+            Self::Json(template) => {
+                let mut body = String::new();
+                template.render(values, &mut body)?;
+                body
             }
-            Self::FormOf(slot, style) => {
+            Self::Form(encoding, pairs) => return render_pairs(*encoding, pairs, values).map(Some),
+            Self::FormOf(encoding, slot, style) => {
                 let Some(value) = values.structure(slot) else { return Ok(None) };
-                let mut form = FormWriter::new();
+                let mut form = FormWriter::new(*encoding);
                 for (field, value) in style::fields(slot, value, *style == Some(SlotStyle::DeepObject))? {
-                    form.append(&field, &value)?;
+                    form.append(field, value, FieldKind::Text)?;
                 }
-                body = form.finish();
+                return Ok(Some(form.finish()));
             }
             Self::Text(pieces) if values.leaves_out(pieces) => return Ok(None),
-            Self::Text(pieces) => body = text(values, pieces)?,
-        }
-        Ok(Some(body))
+            Self::Text(pieces) => text(values, pieces)?,
+        };
+        Ok(Some(RenderedBody { text, content_type: None }))
     }
 }
 
-/// A form of bounded size.
-struct FormWriter {
-    form: url::form_urlencoded::Serializer<'static, String>,
-    size: usize,
-}
-
-impl FormWriter {
-    fn new() -> Self {
-        Self { form: url::form_urlencoded::Serializer::new(String::new()), size: 0 }
-    }
-
-    fn append(&mut self, name: &str, value: &str) -> Result<(), RenderError> {
-        self.size += name.len() + value.len();
-        if self.size > bosun_core::ceiling::RENDERED_BYTES {
-            return Err(RenderError::TooLarge(bosun_core::ceiling::RENDERED_BYTES));
+fn render_pairs(
+    encoding: FormEncoding,
+    pairs: &[(String, Vec<Piece>)],
+    values: SlotValues<'_>,
+) -> Result<RenderedBody, RenderError> {
+    let mut form = FormWriter::new(encoding);
+    let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+    for (name, pieces) in pairs.iter().filter(|(_, pieces)| !values.leaves_out(pieces)) {
+        let kind = match pieces.as_slice() {
+            [Piece::Styled(_, SlotStyle::Json)] => FieldKind::Json,
+            [Piece::Styled(_, SlotStyle::File)] => FieldKind::File,
+            _ => FieldKind::Text,
+        };
+        if let [Piece::Styled(slot, style)] = pieces.as_slice()
+            && style.makes_pairs()
+            && let Some(value) = values.structure(slot)
+        {
+            for (field, value) in style.pairs(slot, name, value)? {
+                super::free_name(slot, &field, name, &names)?;
+                form.append(field, value, kind)?;
+            }
+        } else {
+            form.append(name.clone(), text(values, pieces)?, kind)?;
         }
-        self.form.append_pair(name, value);
-        Ok(())
     }
-
-    fn finish(mut self) -> String {
-        self.form.finish()
-    }
+    Ok(form.finish())
 }
 
 fn text(values: SlotValues<'_>, pieces: &[Piece]) -> Result<String, RenderError> {
@@ -148,7 +137,7 @@ fn text(values: SlotValues<'_>, pieces: &[Piece]) -> Result<String, RenderError>
 }
 
 /// The pairs of a form. Texts are kept decoded, since the whole is encoded again.
-fn form(text: &str) -> Result<Vec<(String, Vec<Piece>)>, String> {
+fn form(text: &str, encoding: FormEncoding) -> Result<Vec<(String, Vec<Piece>)>, String> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         if name.contains("{{") {
@@ -157,6 +146,11 @@ fn form(text: &str) -> Result<Vec<(String, Vec<Piece>)>, String> {
         let pieces = slot::pieces(value).map_err(|error| format!("is not a template: {error} of `{name}`"))?;
         if let Some(slot) = slot::misplaced_style(&pieces).filter(|_| pieces.len() > 1) {
             return Err(format!("gives {} a style that must be all of a value", slot.called()));
+        }
+        if encoding != FormEncoding::Multipart
+            && let Some(slot) = slot::file(&pieces)
+        {
+            return Err(format!("gives {} the style `file`, which only multipart/form-data has", slot.called()));
         }
         let decode = |piece| match piece {
             Piece::Text(text) => Piece::Text(decoded(&text).into_owned()),

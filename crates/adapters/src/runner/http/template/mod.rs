@@ -5,6 +5,7 @@
 //! `tests`. Nothing is sent or looked up here.
 
 mod body;
+mod form;
 mod header;
 mod json;
 mod slot;
@@ -162,14 +163,18 @@ impl RequestTemplate {
             }
         }
         let body = match &self.body {
-            Some(template) => template.render(values)?,
+            Some(template) => template.render(values)?.map(|body| (template, body)),
             None => None,
         };
-        if let (Some(_), Some(template)) = (&body, &self.body)
-            && !self.headers.iter().any(|header| header.name == CONTENT_TYPE)
-        {
-            headers.push((CONTENT_TYPE, HeaderValue::from_static(template.default_content_type())));
-        }
+        let body = body.map(|(template, body)| {
+            if let Some(content_type) = body.content_type.and_then(|text| HeaderValue::try_from(text).ok()) {
+                headers.retain(|(name, _)| *name != CONTENT_TYPE);
+                headers.push((CONTENT_TYPE, content_type));
+            } else if !self.headers.iter().any(|header| header.name == CONTENT_TYPE) {
+                headers.push((CONTENT_TYPE, HeaderValue::from_static(template.default_content_type())));
+            }
+            body.text
+        });
         Ok(RenderedRequest { method: self.method, path_and_query, headers, body })
     }
 }

@@ -141,6 +141,14 @@ pub(super) fn misplaced_style(pieces: &[Piece]) -> Option<&Slot> {
     })
 }
 
+/// The first slot that is a file.
+pub(super) fn file(pieces: &[Piece]) -> Option<&Slot> {
+    pieces.iter().find_map(|piece| match piece {
+        Piece::Styled(slot, SlotStyle::File) => Some(slot),
+        _ => None,
+    })
+}
+
 /// The values of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotValues<'a> {

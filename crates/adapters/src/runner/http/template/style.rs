@@ -33,13 +33,15 @@ pub(super) enum SlotStyle {
     Matrix,
     /// The value as JSON.
     Json,
+    /// A file with this text, in a multipart body; each item of a list is one.
+    File,
 }
 
 /// The deepest that brackets nest.
 const DEEPEST: usize = 32;
 
 impl SlotStyle {
-    const NAMES: [(&'static str, Self); 10] = [
+    const NAMES: [(&'static str, Self); 11] = [
         ("multi", Self::Multi),
         ("csv", Self::Csv),
         ("ssv", Self::Ssv),
@@ -50,6 +52,7 @@ impl SlotStyle {
         ("label", Self::Label),
         ("matrix", Self::Matrix),
         ("json", Self::Json),
+        ("file", Self::File),
     ];
 
     /// A name with its style: `ids:csv`. A colon before any other word belongs to the name.
@@ -63,12 +66,12 @@ impl SlotStyle {
 
     /// Whether it makes pairs of its own and can only be all of the value of a pair.
     pub(super) fn makes_pairs(self) -> bool {
-        matches!(self, Self::Multi | Self::DeepObject | Self::Explode)
+        matches!(self, Self::Multi | Self::DeepObject | Self::Explode | Self::File)
     }
 
     /// Whether it can be a part of a path, a header or a longer text.
     pub(super) fn is_text(self) -> bool {
-        !matches!(self, Self::Multi | Self::DeepObject)
+        !matches!(self, Self::Multi | Self::DeepObject | Self::File)
     }
 
     /// Appends the text of a value, whose items are written by `encode`.
@@ -85,7 +88,7 @@ impl SlotStyle {
         let name = slot.name();
         let (before, separator) = match self {
             // Legal in every part of a URL, and the separator that readers split at before they decode.
-            Self::Csv | Self::Explode | Self::Multi | Self::DeepObject | Self::Json => ("", ","),
+            Self::Csv | Self::Explode | Self::Multi | Self::DeepObject | Self::Json | Self::File => ("", ","),
             Self::Ssv => ("", " "),
             Self::Tsv => ("", "\t"),
             Self::Pipes => ("", "|"),

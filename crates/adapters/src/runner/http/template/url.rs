@@ -231,6 +231,9 @@ fn pair(text: &str) -> Result<QueryPair, UrlFault> {
         return Err(format!("has a slot in the name of a query parameter, `{}`; slots are values", clip(name, 80)));
     }
     let value = value.map(pieces).transpose()?;
+    if let Some(slot) = value.as_ref().and_then(|pieces| slot::file(pieces)) {
+        return Err(format!("gives {} the style `file`, which only multipart/form-data has", slot.called()));
+    }
     if let Some(pieces) = value.as_ref().filter(|pieces| pieces.len() > 1)
         && let Some(slot) = slot::misplaced_style(pieces)
     {

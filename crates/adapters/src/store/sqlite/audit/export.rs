@@ -78,13 +78,13 @@ struct Total {
 const RECORD: &str = ",\"record\":";
 
 fn record_line(namespace: &str, seq: u64, mac: &[u8], body: &str) -> String {
-    let time = serde_json::from_str::<Moment>(body).map_or_else(|_| String::new(), |moment| moment.at.to_rfc3339());
+    let time = serde_json::from_str::<RecordTime>(body).map_or_else(|_| String::new(), |moment| moment.at.to_rfc3339());
     let mac = to_hex(mac);
     format!(r#"{{"namespace":"{namespace}","seq":{seq},"time":"{time}","mac":"{mac}"{RECORD}{body}}}"#)
 }
 
 #[derive(Deserialize)]
-struct Moment {
+struct RecordTime {
     at: Timestamp,
 }
 

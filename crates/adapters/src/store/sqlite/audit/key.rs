@@ -14,7 +14,7 @@ use std::{
 use ring::hmac;
 use zeroize::Zeroizing;
 
-use crate::ownership;
+use crate::file_ownership;
 
 /// The key file's name in the directory of a store, unless it is configured.
 pub const KEY_FILE: &str = "audit.key";
@@ -198,9 +198,9 @@ fn add(path: &Path) -> Result<(), KeyError> {
     let file = write_private(&draft, text.as_bytes()).map_err(unwritable)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let given = match fs::metadata(path) {
-        Ok(old) => ownership::succeed(&file, &old),
+        Ok(old) => file_ownership::copy_owner_and_mode(&file, &old),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::metadata(parent).and_then(|parent| ownership::settle(&file, &parent))
+            fs::metadata(parent).and_then(|parent| file_ownership::chown_like_directory(&file, &parent))
         }
         Err(error) => Err(error),
     };

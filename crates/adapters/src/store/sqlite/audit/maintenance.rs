@@ -102,9 +102,9 @@ impl WriteConnection {
             self.run("ROLLBACK").map_err(unavailable)?;
             return Ok(false);
         }
-        fault::point("store.tend");
+        fault::point("store.maintain");
         self.run("COMMIT").map_err(unavailable)?;
-        fault::point("store.tended");
+        fault::point("store.maintained");
         self.audit.committed(changes);
         Ok(true)
     }

@@ -14,7 +14,7 @@ use std::{
 
 use bosun_core::audit::AuditRecord;
 
-use crate::{ownership, store::sqlite::open::DATABASE};
+use crate::{file_ownership, store::sqlite::open::DATABASE};
 
 /// The spool's name in the directory of a store.
 pub const ACTS_FILE: &str = "audit.acts";
@@ -33,7 +33,7 @@ pub fn append(dir: &Path, record: &AuditRecord) -> io::Result<()> {
     let mut line = serde_json::to_string(record)?;
     line.push('\n');
     let mut file = File::options().create(true).append(true).mode(0o600).open(dir.join(ACTS_FILE))?;
-    ownership::settle(&file, &fs::metadata(dir)?)?;
+    file_ownership::chown_like_directory(&file, &fs::metadata(dir)?)?;
     // The server holds the lock while it records the lines and removes them.
     file.lock()?;
     file.write_all(line.as_bytes())?;

@@ -8,7 +8,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration};
 use bosun_core::{Timestamp, audit::Action};
 use bosun_engine::{
     store::{RecordSearch, Records as _, Store as _},
-    testing::scribe::Scribe,
+    testing::query_writer::QueryWriter,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -29,9 +29,9 @@ async fn add_to(dir: &Path, queries: std::ops::Range<u32>) {
     let store = Sqlite::open(dir).unwrap();
     for number in queries {
         let namespace = if number % 3 == 0 { "other" } else { "default" };
-        let mut scribe = Scribe::new(namespace, &format!("q{number}"), number + 1);
-        scribe.start_and_pause(&store, LONG);
-        let position = scribe.resolve_and_complete(&store);
+        let mut writer = QueryWriter::new(namespace, &format!("q{number}"), number + 1);
+        writer.start_and_pause(&store, LONG);
+        let position = writer.resolve_and_complete(&store);
         store.durable(position).await.unwrap();
     }
     store.close().await.unwrap();
@@ -51,9 +51,9 @@ async fn an_untouched_log_is_verified() {
 }
 
 /// A small deterministic generator.
-struct AuditDice(u64);
+struct AuditRng(u64);
 
-impl AuditDice {
+impl AuditRng {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -63,7 +63,7 @@ impl AuditDice {
 }
 
 /// One tampering by an attacker who has the file, but not the key.
-fn tamper(connection: &Connection, dice: &mut AuditDice) -> String {
+fn tamper(connection: &Connection, dice: &mut AuditRng) -> String {
     let keys: Vec<i64> = connection
         .prepare("SELECT key FROM audit ORDER BY key")
         .unwrap()
@@ -178,7 +178,7 @@ fn find_tamperings(dir: TempDir, rounds: u32) {
     let database = dir.path().join("bosun.db");
     let pristine = fs::read(&database).unwrap();
     assert!(faults(dir.path()).is_empty());
-    let mut dice = AuditDice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = AuditRng(0x9e37_79b9_7f4a_7c15);
     for round in 0..rounds {
         fs::write(&database, &pristine).unwrap();
         let connection = Connection::open(&database).unwrap();
@@ -301,10 +301,10 @@ async fn without_its_key_a_log_is_not_continued() {
     assert!(refused.to_string().contains("put the file back"), "{refused}");
     let off = Audit { on: false, ..Audit::default() };
     let store = Sqlite::open_with(dir.path(), &off).unwrap();
-    let mut scribe = Scribe::new("default", "unaudited", 50);
-    let position = scribe.start_and_pause(&store, LONG);
+    let mut writer = QueryWriter::new("default", "unaudited", 50);
+    let position = writer.start_and_pause(&store, LONG);
     store.durable(position).await.unwrap();
-    let position = scribe.resolve_and_complete(&store);
+    let position = writer.resolve_and_complete(&store);
     store.durable(position).await.unwrap();
     let found =
         store.search(&"default".parse().unwrap(), &RecordSearch { limit: 9, ..RecordSearch::default() }).await.unwrap();
@@ -338,7 +338,7 @@ async fn an_invalid_key_file_is_refused_with_its_line() {
 async fn a_change_that_cannot_be_audited_is_not_made() {
     let dir = tempfile::tempdir().unwrap();
     let store = Sqlite::open(dir.path()).unwrap();
-    let mut kept = Scribe::new("default", "kept", 1);
+    let mut kept = QueryWriter::new("default", "kept", 1);
     let position = kept.start(&store);
     store.durable(position).await.unwrap();
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
@@ -347,12 +347,12 @@ async fn a_change_that_cannot_be_audited_is_not_made() {
             "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room for records'); END",
         )
         .unwrap();
-    let mut lost = Scribe::new("default", "lost", 2);
+    let mut lost = QueryWriter::new("default", "lost", 2);
     let position = lost.start(&store);
     assert!(store.durable(position).await.is_err());
     assert!(store.load(&lost.head().namespace, &lost.head().name).await.unwrap().is_none(), "the state is unchanged");
     connection.execute_batch("DROP TRIGGER full").unwrap();
-    let mut later = Scribe::new("default", "later", 3);
+    let mut later = QueryWriter::new("default", "later", 3);
     let position = later.start(&store);
     store.durable(position).await.unwrap();
     store.close().await.unwrap();

@@ -103,12 +103,13 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
     }
     let keys = AuditKeys::load(&audit.key_file(dir))?;
     let mut macs: BTreeMap<(String, u64), Mac> = BTreeMap::new();
-    let told: BTreeMap<(&str, u64), ()> = heads.iter().map(|head| ((head.namespace.as_str(), head.seq), ())).collect();
+    let exported: BTreeMap<(&str, u64), ()> =
+        heads.iter().map(|head| ((head.namespace.as_str(), head.seq), ())).collect();
     let mut broken = Vec::new();
     for (namespace, chain, seal) in &chains {
         verified.namespaces += 1;
         let mut keep = |seq, mac| {
-            if told.contains_key(&(namespace.as_str(), seq)) {
+            if exported.contains_key(&(namespace.as_str(), seq)) {
                 macs.insert((namespace.clone(), seq), mac);
             }
         };

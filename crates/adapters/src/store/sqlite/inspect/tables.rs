@@ -5,11 +5,12 @@
 //! be read and has no gap; whether it was tampered with is checked by `bosun audit verify`.
 
 use bosun_core::{
-    Head, Namespace, QueryName,
+    Event, Head, Namespace, QueryName,
     audit::AuditRecord,
     conversation::History,
     usage::{Histogram, QueryTally},
 };
+use bosun_engine::store::QueryTerm;
 use rusqlite::{Row, Transaction, types::FromSql};
 use serde::de::DeserializeOwned;
 
@@ -35,6 +36,7 @@ pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
     ("exchanges", Some(check_exchanges)),
     ("journal", None),
     ("queries", None),
+    ("query_terms", Some(check_terms)),
     ("requests", Some(check_requests)),
     ("resources", Some(check_resources)),
     ("usage_of_calls", Some(check_calls)),
@@ -150,6 +152,38 @@ fn check_claimable(inspection: &mut StoreInspection, snapshot: &Transaction<'_>)
     Ok(())
 }
 
+/// Compares what each query is found by with its journal, in both directions.
+fn check_terms(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let mut listed = snapshot.prepare(
+        "SELECT name, value FROM query_terms WHERE query = ?1 AND namespace = ?2 AND uid = ?3 ORDER BY name, value",
+    )?;
+    let mut count = snapshot.prepare("SELECT count(*) FROM query_terms WHERE query = ?1")?;
+    let mut queries = snapshot
+        .prepare("SELECT id, namespace, name, uid, head, body FROM queries JOIN journal ON key = id << 24 | 1")?;
+    let mut rows = queries.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, namespace, name): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let uid: Vec<u8> = row.get(3)?;
+        // A head or an entry that cannot be read is reported with its query.
+        let Ok(head) = serde_json::from_str::<Head>(row.get_ref(4)?.as_str()?) else { continue };
+        let Ok(Event::Created { spec, .. }) = Event::decode(row.get_ref(5)?.as_str()?) else { continue };
+        let found =
+            listed.query_map((id, &namespace, &uid), |row| Ok(QueryTerm { name: row.get(0)?, value: row.get(1)? }))?;
+        let found: Vec<QueryTerm> = found.collect::<Result<_, _>>()?;
+        let all: usize = count.query_row([id], |row| row.get(0))?;
+        if found != QueryTerm::of(&spec, head.labels(&spec)) || all != found.len() {
+            let reason = "its labels, session and target do not match its journal";
+            inspection.report("query_terms", format!("{namespace}/{name}"), reason);
+        }
+    }
+    let sql = "SELECT count(*) FROM query_terms WHERE query NOT IN (SELECT id FROM queries)";
+    let stray: u64 = snapshot.query_row(sql, [], |row| row.get(0))?;
+    if stray > 0 {
+        inspection.report("query_terms", stray, "terms that belong to no query");
+    }
+    Ok(())
+}
+
 fn check_writer(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let rows: u64 = snapshot.query_row("SELECT count(*) FROM writer WHERE epoch >= 0", [], |row| row.get(0))?;
     if rows != 1 {
@@ -196,7 +230,7 @@ fn check_exchanges(inspection: &mut StoreInspection, snapshot: &Transaction<'_>)
          EXISTS (SELECT 1 FROM conversations WHERE conversations.id = conversation) FROM exchanges";
     inspection.each_row(snapshot, "exchanges", sql, |row| {
         let body: String = get(row, 3)?;
-        let said = match History::from_document(&body) {
+        let fault = match History::from_document(&body) {
             Err(error) => Some(format!("its messages cannot be read: {error}")),
             Ok(history) if history.messages.len() as u64 != get::<u64>(row, 2)? => {
                 Some("its count of messages is wrong".to_owned())
@@ -205,7 +239,7 @@ fn check_exchanges(inspection: &mut StoreInspection, snapshot: &Transaction<'_>)
         };
         Ok(is_name::<QueryName>(&get::<String>(row, 0)?, "name of a query")
             .or((get::<i64>(row, 1)? != 16).then(|| "the id of its query has the wrong size".to_owned()))
-            .or(said)
+            .or(fault)
             .or((!get::<bool>(row, 4)?).then(|| "its conversation is missing".to_owned())))
     })
 }

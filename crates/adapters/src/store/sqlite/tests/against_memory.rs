@@ -59,8 +59,8 @@ fn steps() -> impl Strategy<Value = Vec<StoreStep>> {
 /// The writers of one store. Two worlds that take the same steps have the same writers.
 struct StorePair<S> {
     store: S,
-    writers: Vec<Scribe>,
-    past: BTreeMap<usize, Scribe>,
+    writers: Vec<QueryWriter>,
+    past: BTreeMap<usize, QueryWriter>,
     fates: Vec<Position>,
     /// The result of every append, as text.
     results: Vec<String>,
@@ -68,7 +68,7 @@ struct StorePair<S> {
 
 impl<S: Store> StorePair<S> {
     fn new(store: S) -> Self {
-        let writers = (0..QUERIES as u32).map(|number| Scribe::new("default", "unnamed", number)).collect();
+        let writers = (0..QUERIES as u32).map(|number| QueryWriter::new("default", "unnamed", number)).collect();
         Self { store, writers, past: BTreeMap::new(), fates: Vec::new(), results: Vec::new() }
     }
 
@@ -76,21 +76,21 @@ impl<S: Store> StorePair<S> {
         match *step {
             StoreStep::Create { query, name, elsewhere } => {
                 let (namespace, first) = if elsewhere { ("elsewhere", QUERIES) } else { ("default", 0) };
-                let mut scribe = Scribe::new(namespace, &format!("name{name}"), (first + query) as u32);
-                self.fates.push(scribe.start(&self.store));
-                self.writers[query] = scribe;
+                let mut writer = QueryWriter::new(namespace, &format!("name{name}"), (first + query) as u32);
+                self.fates.push(writer.start(&self.store));
+                self.writers[query] = writer;
             }
             StoreStep::Advance { query, choice } => {
-                let scribe = &mut self.writers[query];
-                if let Some(append) = scribe.exists().then(|| scribe.step(choice)).flatten() {
-                    self.fates.push(scribe.send(&self.store, append));
+                let writer = &mut self.writers[query];
+                if let Some(append) = writer.exists().then(|| writer.step(choice)).flatten() {
+                    self.fates.push(writer.send(&self.store, append));
                 }
             }
             StoreStep::AdvanceFromThePast { query, choice } => {
-                if let Some(scribe) = self.past.get_mut(&query)
-                    && let Some(append) = scribe.step(choice)
+                if let Some(writer) = self.past.get_mut(&query)
+                    && let Some(append) = writer.step(choice)
                 {
-                    self.fates.push(scribe.send(&self.store, append));
+                    self.fates.push(writer.send(&self.store, append));
                 }
             }
             StoreStep::Remember { query } => {
@@ -145,9 +145,9 @@ impl<S: Store> StorePair<S> {
             view.push(format!("{:?}", self.store.usage(&namespace, Hour(0)).await.unwrap()));
             for status in [None, Some(Status::Waiting), Some(Status::Running), Some(Status::Completed)] {
                 for limit in [1, 99] {
-                    let page = QueryPage { limit, before: Some(self.writers[3].uid()), status, approvals: false };
+                    let page = QueryPage { limit, before: Some(self.writers[3].uid()), status, ..QueryPage::default() };
                     view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
-                    let page = QueryPage { before: None, ..page };
+                    let page = QueryPage { ..page };
                     view.push(format!("{:?}", self.store.list(&namespace, &page).await.unwrap()));
                 }
             }

@@ -16,7 +16,7 @@ use bosun_engine::{
         WebhookProgress, Webhooks as _,
         conversations::{ConversationPart, Exchange, Joining},
     },
-    testing::scribe::{self, Scribe},
+    testing::query_writer::{self, QueryWriter},
 };
 use rusqlite::Connection;
 
@@ -38,6 +38,10 @@ const DAMAGES: &[(&str, &str)] = &[
     ("claimable", "UPDATE claimable SET tool = 'another'"),
     ("claimable", "DELETE FROM claimable"),
     ("claimable", "INSERT INTO claimable VALUES (99, 'call_x', 'default', 'tool')"),
+    ("query_terms", "UPDATE query_terms SET value = 'another'"),
+    ("query_terms", "DELETE FROM query_terms"),
+    ("query_terms", "UPDATE query_terms SET uid = zeroblob(16)"),
+    ("query_terms", "INSERT INTO query_terms VALUES (99, 'session', 's', 'default', zeroblob(16))"),
     ("audit", "UPDATE audit SET body = '{}' WHERE key = (SELECT min(key) FROM audit)"),
     ("audit", "DELETE FROM audit WHERE key = (SELECT min(key) + 3 FROM audit)"),
     ("audit", "INSERT INTO audit SELECT 99 << 40 | 1, body, mac FROM audit LIMIT 1"),
@@ -70,7 +74,7 @@ fn served_document() -> StoredDocument {
 /// A store with rows in each of its tables.
 async fn full(directory: &TestDirectory) {
     let store = Sqlite::open(directory.path()).unwrap();
-    let mut scribe = Scribe::new("default", "a", 1);
+    let mut writer = QueryWriter::new("default", "a", 1);
     let key = ConversationKey { memory: "default".into(), id: "talk".into() };
     let request = IdempotentRequest {
         key: RequestKey { actor: "local".into(), route: "queries", key: "k".into() },
@@ -78,34 +82,34 @@ async fn full(directory: &TestDirectory) {
     };
     let joins = Some(ConversationPart::Joins(Joining { key: key.clone(), alone: false, after: None, history: None }));
     let document = served_document();
-    let spec = Spec { toolset: document.hash, ..scribe::spec() };
-    let created = scribe.create_as(spec);
+    let spec = Spec { toolset: document.hash, ..query_writer::spec() };
+    let created = writer.create_as(spec);
     let created = Append { toolset: Some(document), request: Some(request), conversation: joins, ..created };
-    scribe.send(&store, created);
-    scribe.append(&store, machine::advance(scribe.head()));
-    scribe.ask_outside(&store, Duration::from_secs(600));
-    let events = scribe.deliver(&Outcome::success("done"), false);
-    scribe.append(&store, events);
-    let mut events = machine::advance(scribe.head());
-    let mut ahead = scribe.clone();
+    writer.send(&store, created);
+    writer.append(&store, machine::advance(writer.head()));
+    writer.ask_outside(&store, Duration::from_secs(600));
+    let events = writer.deliver(&Outcome::success("done"), false);
+    writer.append(&store, events);
+    let mut events = machine::advance(writer.head());
+    let mut ahead = writer.clone();
     ahead.write(events.clone());
     events.extend(ahead.reply(Vec::new()));
-    let mut append = scribe.write(events);
+    let mut append = writer.write(events);
     append.conversation = Some(ConversationPart::Adds(Exchange {
         key,
-        query: scribe.head().uid,
-        name: scribe.head().name.clone(),
+        query: writer.head().uid,
+        name: writer.head().name.clone(),
         at: Timestamp(1),
         kept_until: Timestamp(i64::MAX / 2),
         messages: vec![Message::User("hello".into())].into(),
     }));
-    scribe.send(&store, append);
-    let mut served = Scribe::new("default", "served", 2);
+    writer.send(&store, append);
+    let mut served = QueryWriter::new("default", "served", 2);
     let document = served_document();
-    let created = served.create_as(Spec { toolset: document.hash, ..scribe::spec() });
+    let created = served.create_as(Spec { toolset: document.hash, ..query_writer::spec() });
     served.send(&store, Append { toolset: Some(document), ..created });
     served.append(&store, machine::advance(served.head()));
-    let worker = machine::CallWay::Worker { timeout: Duration::from_secs(600), repeatable: true };
+    let worker = machine::CallDisposition::Worker { timeout: Duration::from_secs(600), repeatable: true };
     let events = served.reply(vec![worker]);
     served.append(&store, events);
     let head = served.head();
@@ -121,7 +125,7 @@ async fn full(directory: &TestDirectory) {
     let act = |at| AuditRecord::of_act(Timestamp(at), Action::KeysReloaded, None, None);
     let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
-    assert!(store.tend_records(Timestamp(0)).await.unwrap());
+    assert!(store.maintain_records(Timestamp(0)).await.unwrap());
     let manifest = Manifest {
         key: ResourceKey::new(ResourceKind::Agent, "default".parse().unwrap(), "agent"),
         description: ManifestBody::default(),

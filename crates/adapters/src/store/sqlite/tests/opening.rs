@@ -32,7 +32,7 @@ async fn written() -> TestDirectory {
     let directory = TestDirectory::new();
     let store = directory.store();
     for number in 1..=50 {
-        Scribe::new("default", &format!("q{number}"), number).start(&store);
+        QueryWriter::new("default", &format!("q{number}"), number).start(&store);
     }
     store.close().await.unwrap();
     directory
@@ -162,8 +162,8 @@ fn every_opening_raises_the_epoch() {
 async fn commits_survive_a_process_that_did_not_close_the_store() {
     let directory = TestDirectory::new();
     let store = directory.store();
-    let mut scribe = Scribe::new("default", "a", 1);
-    let position = scribe.start(&store);
+    let mut writer = QueryWriter::new("default", "a", 1);
+    let position = writer.start(&store);
     store.durable(position).await.unwrap();
     // The files as a killed process leaves them: the WAL has not been checkpointed.
     let crashed = TestDirectory::new();
@@ -171,7 +171,7 @@ async fn commits_survive_a_process_that_did_not_close_the_store() {
         fs::copy(directory.path().join(name), crashed.path().join(name)).unwrap();
     }
     let found = crashed.store();
-    let head = scribe.head();
+    let head = writer.head();
     assert_eq!(&found.load(&head.namespace, &head.name).await.unwrap().unwrap().head, head);
     assert_eq!(found.count_runnable().await.unwrap(), [(Namespace::default(), 1)]);
 }

@@ -15,16 +15,20 @@ use anyhow::{Context as _, anyhow};
 use bosun_adapters::{
     address::Reachable,
     manifests::{Library, Manifests, McpServerManifest},
-    runner::builtin::Builtins,
+    runner::{builtin::Builtins, nango::NangoSettings},
     secret::Secrets,
     store::sqlite::audit::spool,
 };
 use bosun_core::{
-    Actor, Binding, CallId, Content, Event, Namespace, Outcome, QueryLimits, audit::AuditRecord, event::CallRoute,
+    Actor, Binding, CallId, Content, Event, Namespace, Outcome, QueryLimits,
+    audit::AuditRecord,
+    event::{AskedCall, CallRoute},
+    machine::Decision,
     query::TargetKind,
 };
 use bosun_engine::{
-    Engine, EngineError, EngineSettings, QueryKey, Registry, Submission, SystemClock, Watched,
+    AskedDecision, DecisionTarget, Engine, EngineError, EngineSettings, QueryKey, Registry, Submission, SystemClock,
+    Watched,
     blob::MemoryBlobs,
     memory::MemoryStore,
     resource::{Assemble, ResourceKind},
@@ -37,7 +41,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{CallResult, INVALID_ARGUMENTS, LocalOptions, run_by_client, unknown_tool};
 use crate::{
     app::Unusable,
-    commands::{ask::progress_line, report::printable},
+    commands::{
+        ask::{TerminalPrompt, progress_line},
+        report::printable,
+    },
     mcp::McpServers,
     process,
     reload::Sources,
@@ -102,7 +109,11 @@ impl Caller {
             manifests.tools.extend(builtins.tool(name).map(|tool| (namespace.clone(), tool)));
         }
         let secrets = Arc::new(Secrets::new(Some(options.secrets), std::env::vars()));
-        let library = Library::new(manifests, Arc::clone(&secrets), Reachable::default(), builtins);
+        let mut library = Library::new(manifests, Arc::clone(&secrets), Reachable::default(), builtins);
+        if let Some(url) = options.nango_url {
+            let connections = options.nango_connections.into_iter().collect();
+            library = library.with_nango(NangoSettings { url, connections }, clock.clone());
+        }
         let (mcp, library) = McpServers::open_for_one_call(&options.data, secrets, library)?;
         let limits = QueryLimits::default();
         let query_timeout = limits.query_timeout.max(options.tool_timeout);
@@ -202,17 +213,21 @@ impl Caller {
                     let _ = writeln!(anstream::stderr(), "  · {line}");
                 }
                 Watched::Progress(_) | Watched::Delta { .. } => {}
+                // An agent behind the tool needs a client or a person.
+                Watched::Below(call) => {
+                    self.engine.cancel(Actor::local(), key.clone(), None).await?;
+                    return Err(anyhow!(
+                        "tool `{}` waits for a client: call it on a server, with `--server`",
+                        printable(&call.asked.tool)
+                    ));
+                }
                 Watched::Entry(entry) => match &entry.event {
                     Event::CallFinished { call, outcome } => finished = Some((*call, Arc::clone(outcome))),
                     Event::CallAsked(asked) => match &asked.route {
                         CallRoute::Refused { code, message, .. } => failure = Some((code.clone(), message.clone())),
-                        CallRoute::Approval { .. } | CallRoute::Parameters { .. } | CallRoute::Outside { .. } => {
-                            self.engine.cancel(Actor::local(), key.clone(), None).await?;
-                            return Err(anyhow!(
-                                "tool `{}` waits for a person: call it on a server, with `--server`, and decide with \
-                                 `bosun approvals`",
-                                printable(&asked.tool)
-                            ));
+                        CallRoute::Approval { .. } => self.approve(key, asked).await?,
+                        CallRoute::Parameters { .. } | CallRoute::Outside { .. } => {
+                            return self.give_up(key, &asked.tool).await;
                         }
                         CallRoute::Inside { .. } | CallRoute::Cached { .. } => {}
                     },
@@ -226,6 +241,28 @@ impl Caller {
             (None, Some((code, message))) => Ok(CallResult::Failure { code, message }),
             (None, None) => Err(anyhow!("the call ended without an outcome")),
         }
+    }
+
+    /// Asks the person at the terminal whether the call may run.
+    async fn approve(&self, key: &QueryKey, asked: &AskedCall) -> anyhow::Result<()> {
+        let decision = match TerminalPrompt::default().ask(&asked.tool, &asked.arguments).await? {
+            None => return self.give_up(key, &asked.tool).await,
+            Some(bosun_client::Decision::Approve) => Decision::Approved { arguments: None },
+            Some(bosun_client::Decision::Reject { reason }) => Decision::Rejected { reason },
+        };
+        let asked = AskedDecision { target: DecisionTarget::Call(asked.call), decision, seen: None };
+        self.engine.decide(Actor::local(), key.clone(), asked, None).await?;
+        Ok(())
+    }
+
+    /// Ends a call that only a person can continue.
+    async fn give_up<T>(&self, key: &QueryKey, tool: &str) -> anyhow::Result<T> {
+        self.engine.cancel(Actor::local(), key.clone(), None).await?;
+        Err(anyhow!(
+            "tool `{}` waits for a person: answer on standard input, or call it on a server, with `--server`, and decide \
+             with `bosun approvals`",
+            printable(tool)
+        ))
     }
 
     async fn result(&self, key: &QueryKey, call: CallId, outcome: &Outcome) -> anyhow::Result<CallResult> {

@@ -20,11 +20,12 @@ use bosun_core::{
     text,
 };
 use serde_json::{Value, json};
+use url::Url;
 
 use super::validate::read_stdin;
 use crate::{
     commands::{Usage, block_on, report::printable},
-    config::duration,
+    config::{connection, duration, nango_url},
     reload::collection::ToolSource,
 };
 
@@ -35,11 +36,14 @@ use crate::{
   bosun tools call weather '{\"city\": \"Paris\"}' --manifests ./agents
   bosun tools call list-pets --tools tools.yaml
   bosun tools call files-read-text-file '{\"path\": \"docs/answer.txt\"}'
+  bosun tools call fetch_emails --tools tool-config.json --nango-url https://api.nango.dev \\
+    --nango-connections google-mail=my-connection '{\"input\": {\"operation\": \"fetch\"}}'
   bosun tools call weather '{\"city\": \"Paris\"}' --server http://127.0.0.1:8080
   jq -c .arguments call.json | bosun tools call weather - -o json
 
 Without --server the tool runs in this process: its definition is read from --manifests and --tools and its secrets from
---secrets. An MCP server that it belongs to is started for the call. The audit log of the store in --data gets its
+--secrets. An MCP server that it belongs to is started for the call, and a tool of an integration is run through
+--nango-url. A call that needs approval is shown first and runs after a `y` on standard input. The audit log of the store in --data gets its
 records, if there is one. With --server the call is a query on the server, with the server's limits, journal and audit
 log.
 
@@ -85,6 +89,12 @@ struct LocalOptions {
     /// Time for the call; a tool may have a shorter one
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration, conflicts_with = "server")]
     tool_timeout: Duration,
+    /// Address of Nango, whose integrations run tools of `tool-config.json`; its key is the secret `nango`, key `key`
+    #[arg(long, value_name = "URL", value_parser = nango_url, env = "BOSUN_NANGO_URL", hide_env = true)]
+    nango_url: Option<Url>,
+    /// Connection of a Nango integration; may be given several times
+    #[arg(long, value_name = "PROVIDER=CONNECTION", value_parser = connection, conflicts_with = "server")]
+    nango_connections: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -391,6 +391,53 @@ fn a_form_takes_lists_and_objects() {
 }
 
 #[test]
+fn a_multipart_body_has_a_part_for_each_field() {
+    let multipart = Some("multipart/form-data");
+    let check = |body: &str, arguments: Value, parts: &[&str]| {
+        let mut request = with_body(body, multipart);
+        request.body_parameters = vec![header("plan", "")];
+        let rendered = render(&request, &arguments).unwrap();
+        let [(name, content_type)] = rendered.headers.as_slice() else { panic!("{:?}", rendered.headers) };
+        assert_eq!(name, "content-type");
+        let boundary = content_type.to_str().unwrap().strip_prefix("multipart/form-data; boundary=").unwrap();
+        let mut expect: String =
+            parts.iter().map(|part| format!("--{boundary}\r\nContent-Disposition: form-data; {part}\r\n")).collect();
+        expect.push_str(&format!("--{boundary}--\r\n"));
+        assert_eq!(rendered.body.unwrap(), expect);
+        boundary.to_owned()
+    };
+    let boundary = check(
+        "{{.input.body}}",
+        json!({"body": {"title": "A & \"B\"", "tags": ["x", 2], "a\"\r\nb": true, "none": null}}),
+        &[
+            "name=\"title\"\r\n\r\nA & \"B\"",
+            "name=\"tags\"\r\n\r\nx",
+            "name=\"tags\"\r\n\r\n2",
+            "name=\"a%22%0D%0Ab\"\r\n\r\ntrue",
+        ],
+    );
+    // A value with the boundary of another body ends no part of its own.
+    let forged = format!("x\r\n--{boundary}\r\nContent-Disposition: form-data; name=\"admin\"\r\n\r\n1");
+    let other = check(
+        "file={{.input.file:file}}&meta={{.input.meta:json}}&plan={{.plan}}&gone={{.input.gone}}",
+        json!({"file": forged, "meta": {"a": [1]}}),
+        &[
+            &format!("name=\"file\"; filename=\"file\"\r\nContent-Type: application/octet-stream\r\n\r\n{forged}"),
+            "name=\"meta\"\r\nContent-Type: application/json\r\n\r\n{\"a\":[1]}",
+            "name=\"plan\"\r\n\r\ngold \"1\"",
+        ],
+    );
+    assert_ne!(boundary, other);
+    check_body("{{.input.body}}", multipart, json!({}), Ok(None));
+    check_body("--x--", Some("multipart/form-data; boundary=x"), json!({}), Ok(Some("--x--")));
+    let file = json!({"properties": {"f": {}}});
+    let expect = "gives argument `f` the style `file`, which only multipart/form-data has";
+    let form = with_body("f={{.input.f:file}}", Some("application/x-www-form-urlencoded"));
+    check_fault(&form, file.clone(), &format!("the body {expect}"));
+    check_fault(&request(Method::Get, "https://a.example/?f={f:file}"), file, &format!("the address {expect}"));
+}
+
+#[test]
 fn a_parameter_of_the_manifest_may_be_part_of_the_address() {
     let mut keyed = request(Method::Get, "https://a.example/bot{{.plan}}/x?key={{.limit}}&q={q}");
     keyed.body_parameters = ["plan", "limit"].map(|name| header(name, "")).into();

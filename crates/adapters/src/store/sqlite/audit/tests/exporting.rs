@@ -30,7 +30,7 @@ async fn an_untouched_export_is_verified_without_its_store() {
 }
 
 /// One tampering with a file by an attacker without the key.
-fn tamper(text: &str, dice: &mut AuditDice) -> (Vec<u8>, String) {
+fn tamper(text: &str, dice: &mut AuditRng) -> (Vec<u8>, String) {
     let lines: Vec<&str> = text.lines().collect();
     let mut pick = || usize::try_from(dice.below(lines.len() as u64)).unwrap();
     let (one, other) = (pick(), pick());
@@ -74,7 +74,7 @@ fn tamper(text: &str, dice: &mut AuditDice) -> (Vec<u8>, String) {
 #[tokio::test]
 async fn a_thousand_tamperings_with_an_export_are_found() {
     let (dir, keys, text) = exported().await;
-    let mut dice = AuditDice(0x2545_f491_4f6c_dd1d);
+    let mut dice = AuditRng(0x2545_f491_4f6c_dd1d);
     for round in 0..1_000 {
         let (bytes, what) = tamper(&text, &mut dice);
         let found = verified(&dir, &keys, &bytes);

@@ -40,9 +40,9 @@ async fn long(dir: &Path, acts: i64, audit: &Audit) -> Sqlite {
     store
 }
 
-async fn tend(store: &Sqlite, now: i64) -> u32 {
+async fn maintain(store: &Sqlite, now: i64) -> u32 {
     let mut times = 0;
-    while store.tend_records(Timestamp(now)).await.unwrap() {
+    while store.maintain_records(Timestamp(now)).await.unwrap() {
         times += 1;
     }
     times
@@ -90,7 +90,7 @@ async fn a_search_finds_the_same_with_and_without_the_index() {
         let expect = (0..acts).rev().filter(|number| search.wants(&act(*number))).map(|number| number as u64 + 1);
         assert_eq!(before[before.len() - 1], expect.collect::<Vec<_>>(), "{search:?}");
     }
-    assert_eq!(tend(&store, BEGIN).await, 1, "all complete blocks at once");
+    assert_eq!(maintain(&store, BEGIN).await, 1, "all complete blocks at once");
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     let blocks: u64 = connection.query_row("SELECT count(*) FROM audit_blocks", [], |row| row.get(0)).unwrap();
     assert_eq!(blocks, 1_500 / BLOCK);
@@ -104,7 +104,7 @@ async fn a_search_finds_the_same_with_and_without_the_index() {
 async fn a_search_reads_only_the_blocks_that_may_match() {
     let dir = tempfile::tempdir().unwrap();
     let store = long(dir.path(), 5 * i64::try_from(BLOCK).unwrap(), &Audit::default()).await;
-    tend(&store, BEGIN).await;
+    maintain(&store, BEGIN).await;
     // Records of blocks that are not read may be anything.
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     connection.execute("UPDATE audit SET body = 'x' WHERE (key & 1099511627775) NOT BETWEEN 257 AND 512", []).unwrap();
@@ -123,7 +123,7 @@ fn kept_for(seconds: u64) -> Audit {
 async fn shortened(dir: &Path) -> Sqlite {
     let store = long(dir, 1_000, &kept_for(300)).await;
     // At this second, the first 600 are past their retention: two whole blocks.
-    tend(&store, BEGIN + 900 * SECOND).await;
+    maintain(&store, BEGIN + 900 * SECOND).await;
     store
 }
 
@@ -139,7 +139,7 @@ async fn outdated_records_are_deleted_and_the_rest_still_verifies() {
     assert_eq!(newest.action, Action::AuditShortened);
     let until = Timestamp(BEGIN + 511 * SECOND).to_rfc3339();
     assert_eq!(newest.detail, Some(format!("up to record 512, of {until}")));
-    assert_eq!(tend(&store, BEGIN + 900 * SECOND).await, 0, "once");
+    assert_eq!(maintain(&store, BEGIN + 900 * SECOND).await, 0, "once");
     // It is continued, also by another process, and shortened again.
     store.close().await.unwrap();
     drop(store);
@@ -147,7 +147,7 @@ async fn outdated_records_are_deleted_and_the_rest_still_verifies() {
     let store = Sqlite::open_with(dir.path(), &kept_for(300)).unwrap();
     let position = store.record(&namespace(), (1_000..1_300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
-    tend(&store, BEGIN + 1_100 * SECOND).await;
+    maintain(&store, BEGIN + 1_100 * SECOND).await;
     let left = find(&store, &all).await;
     assert_eq!((left.first(), left.last()), (Some(&1_302), Some(&769)));
     store.close().await.unwrap();
@@ -160,7 +160,7 @@ async fn outdated_records_are_deleted_and_the_rest_still_verifies() {
 async fn without_a_retention_everything_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let store = long(dir.path(), 600, &Audit::default()).await;
-    tend(&store, i64::MAX / 2).await;
+    maintain(&store, i64::MAX / 2).await;
     assert_eq!(find(&store, &RecordSearch { limit: 1_000, ..RecordSearch::default() }).await.len(), 600);
 }
 
@@ -180,7 +180,7 @@ async fn a_log_that_was_tampered_with_is_not_shortened() {
     let connection = Connection::open(dir.path().join("bosun.db")).unwrap();
     let changed = "UPDATE audit SET body = replace(body, 'bob', 'eve') WHERE key & 1099511627775 = 2";
     assert_eq!(connection.execute(changed, []), Ok(1));
-    tend(&store, BEGIN + 900 * SECOND).await;
+    maintain(&store, BEGIN + 900 * SECOND).await;
     assert_eq!(
         find(&store, &RecordSearch { limit: 1_000, ..RecordSearch::default() }).await.len(),
         1_000,
@@ -201,7 +201,7 @@ async fn a_key_that_was_changed_before_the_cut_is_not_needed_any_more() {
     let store = Sqlite::open_with(dir.path(), &kept_for(300)).unwrap();
     let position = store.record(&namespace(), (100..900).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
-    tend(&store, BEGIN + 700 * SECOND).await;
+    maintain(&store, BEGIN + 700 * SECOND).await;
     store.close().await.unwrap();
     drop(store);
     fs::remove_file(dir.path().join(HEADS_FILE)).unwrap();

@@ -1,6 +1,6 @@
 //! Questions to the person at the terminal: whether a call may run, and values that the model does not know.
 //!
-//! Answers are lines of standard input. When it has ended, nothing is answered: the call goes on waiting, and another
+//! Answers are lines of standard input. When it has ended, nothing is answered: the call continues waiting, and another
 //! client can decide. Only `y` and `yes` approve; any other text is a rejection with that reason.
 
 use std::io::{self, BufRead, Write};
@@ -17,7 +17,7 @@ const BOLD: Style = Style::new().bold();
 /// Reads lines of standard input in a thread of its own, since a read of a terminal cannot be cancelled; one line for each
 /// question, since what follows may be the next line of a conversation.
 #[derive(Debug, Default)]
-pub(super) struct Person {
+pub(in crate::commands) struct TerminalPrompt {
     lines: OnceCell<Mutex<Lines>>,
 }
 
@@ -50,16 +50,17 @@ impl Lines {
     }
 }
 
-impl Person {
+impl TerminalPrompt {
     /// One question at a time.
     async fn lines(&self) -> tokio::sync::MutexGuard<'_, Lines> {
         self.lines.get_or_init(async || Mutex::new(Lines::open())).await.lock().await
     }
 
-    async fn ask(&self, approval: &OpenCall) -> io::Result<Option<Decision>> {
+    /// Whether `tool` may run with these arguments; `None` if the input has ended.
+    pub(in crate::commands) async fn ask(&self, tool: &str, arguments: &Value) -> io::Result<Option<Decision>> {
         let mut lines = self.lines().await;
-        let arguments = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
-        write!(stderr(), "\n{}\n{BOLD}run {}? [y/N]{BOLD:#} ", printable(&arguments), printable(&approval.name))?;
+        let arguments = serde_json::to_string_pretty(arguments).unwrap_or_default();
+        write!(stderr(), "\n{}\n{BOLD}run {}? [y/N]{BOLD:#} ", printable(&arguments), printable(tool))?;
         stderr().flush()?;
         let Some(line) = lines.next().await else {
             writeln!(stderr())?;
@@ -86,9 +87,9 @@ impl Person {
     }
 }
 
-impl Decider for Person {
+impl Decider for TerminalPrompt {
     fn decide<'a>(&'a self, approval: &'a OpenCall) -> BoxFuture<'a, io::Result<Option<Decision>>> {
-        self.ask(approval).boxed()
+        self.ask(&approval.name, &approval.arguments).boxed()
     }
 
     fn fill_in<'a>(&'a self, request: &'a Value) -> BoxFuture<'a, io::Result<Option<Map<String, Value>>>> {
@@ -101,9 +102,9 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 fn about(parameter: &Value) -> String {
-    let told = ["prompt", "description"].into_iter().map(|name| text(parameter, name)).find(|told| !told.is_empty());
+    let hint = ["prompt", "description"].into_iter().map(|name| text(parameter, name)).find(|hint| !hint.is_empty());
     let options = parameter.get("enum").map(|options| format!(" {options}")).unwrap_or_default();
-    format!("{}{options}", told.unwrap_or_default())
+    format!("{}{options}", hint.unwrap_or_default())
 }
 
 /// An answer to the question whether a call may run.

@@ -11,8 +11,8 @@ use crate::{
     program::{bosun, program, run, stderr},
     resources::api,
     support::{
-        scenes::{self, Scene},
-        server::{Death, Server, World},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, Server, World},
         soon, until,
     },
 };
@@ -31,6 +31,20 @@ kind: Tool
 metadata: {name: risky}
 spec: {type: builtin, builtin: {name: noop}, approval: {required: true}}
 "#;
+
+/// A model that gives every answer the same score, and the evaluator that asks it.
+const JUDGE: &str = r#"
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: judge}
+spec: {provider: scripted, config: {scripted: {file: judge.script.yaml}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Evaluator
+metadata: {name: strict}
+spec: {parameters: [{name: model.name, value: judge}]}
+"#;
+const VERDICT: &str = "otherwise: [{say: '{\"score\": 0.9, \"reasoning\": \"It is right.\"}'}]\n";
 
 /// A server, and what its log contains so far.
 struct Log {
@@ -86,7 +100,7 @@ fn is_by_itself(action: &str) -> bool {
 }
 
 fn outside(name: &str) -> Option<Value> {
-    Some(scenes::query(name, Scene::Quick))
+    Some(scenarios::query(name, Scenario::Quick))
 }
 
 #[tokio::test]
@@ -94,6 +108,8 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let world = World::new();
     std::fs::write(world.path("manifests").join("memory.yaml"), MEMORY).unwrap();
     std::fs::write(world.path("manifests").join("risky.yaml"), RISKY).unwrap();
+    std::fs::write(world.path("manifests").join("judge.yaml"), JUDGE).unwrap();
+    std::fs::write(world.path("manifests").join("judge.script.yaml"), VERDICT).unwrap();
     let served = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "Tool", "metadata": {"name": "served"},
         "spec": {"type": "external", "description": "Served by workers"}});
     std::fs::write(world.path("manifests").join("served.yaml"), served.to_string()).unwrap();
@@ -111,6 +127,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
         ("tools", json!({"name": "x", "spec": {"type": "external", "description": "Asks the client"}})),
         ("memories", json!({"name": "x", "maxMessages": 20})),
         ("teams", json!({"name": "x", "strategy": "sequential", "members": [{"name": "x", "type": "agent"}]})),
+        ("evaluators", json!({"name": "x", "parameters": [{"name": "model.name", "value": "judge"}]})),
         ("mcp-servers", json!({"name": "x", "address": {"value": "https://mcp.example/mcp"}, "transport": "http"})),
     ] {
         log.check(&format!("post /v1/{kind}"), &[], Some(body), &["resource.created"]).await;
@@ -181,8 +198,8 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let held = json!({"toolName": "lookup", "toolResult": "42", "continueExecution": false});
     let holds = ["call.delivered", "query.held"];
     log.check("post /v1/queries/{name}/tool-result", &["c"], Some(held), &holds).await;
-    let goes_on = ["query.continued", "query.completed"];
-    log.check("post /v1/queries/{name}/continue", &["c"], None, &goes_on).await;
+    let continued = ["query.continued", "query.completed"];
+    log.check("post /v1/queries/{name}/continue", &["c"], None, &continued).await;
     for (name, operation, body) in [
         ("d", "patch /v1/queries/{name}/cancel", None),
         ("e", "post /v1/queries/{name}/cancel", Some(json!({"reason": "enough"}))),
@@ -206,8 +223,13 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
     let model = ["query.created", "query.completed"];
     log.check("post /v1/models/{name}/query", &["scripted"], prompt, &model).await;
 
+    let judged = json!({"name": "judged", "evaluator": {"name": "strict"}, "config": {"input": "2+2", "output": "4"}});
+    log.check("post /v1/evaluations?wait=20s", &[], Some(judged), &model).await;
+    log.check("patch /v1/evaluations/{name}/cancel", &["judged"], None, &[]).await;
+    log.check("delete /v1/evaluations/{name}", &["judged"], None, &["query.deleted"]).await;
+
     for id in ["one", "two", "three", "four"] {
-        let mut query = scenes::query(&format!("said-{id}"), Scene::Text);
+        let mut query = scenarios::query(&format!("said-{id}"), Scenario::Text);
         query["conversationId"] = id.into();
         log.check("post /v1/queries?wait=20s", &[], Some(query), &model).await;
     }
@@ -262,7 +284,7 @@ async fn a_backup_is_recorded_whether_or_not_a_server_runs() {
     backup("beside").await;
     until("the server records the act", is_taken).await;
     server.terminate();
-    assert_eq!(soon("the end", server.death()).await, Death::Exited(0));
+    assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     backup("alone").await;
     assert!(!is_taken());
     let server = world.start().await;

@@ -1,4 +1,4 @@
-//! Clients that play queries without a pause, each in its manner, and record their answers.
+//! Clients that run queries without a pause, each with a behaviour of its own, and record their answers.
 //!
 //! They survive the server: a request without an answer is retried with the next process, and one that is refused
 //! because the server is temporarily unavailable is retried with the same one. Their complaints go into their record,
@@ -18,15 +18,15 @@ use tokio::task::JoinSet;
 
 use super::{
     client::{Answer, Client, LARGE, NoStream, result, spelled_out},
-    oracle::{DecisionPost, Post, Record, Said},
+    oracle::{DecisionPost, Post, PostVerdict, Record},
     rng::Rng,
-    scenes::{self, Scene},
+    scenarios::{self, Scenario},
     soon,
 };
 
 /// The clients, and what they share.
 #[derive(Debug)]
-pub(crate) struct Play {
+pub(crate) struct Workload {
     client: Client,
     next: AtomicU64,
     /// No new queries are created.
@@ -38,7 +38,7 @@ pub(crate) struct Play {
 
 /// What a client does with one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum ClientBehaviour {
     /// Answers each call once.
     Plain,
     /// Sends the same result twice at once.
@@ -65,7 +65,7 @@ enum Manner {
     Change,
 }
 
-impl Play {
+impl Workload {
     pub(crate) fn new(client: Client, rng: Rng) -> Arc<Self> {
         Arc::new(Self::from_parts(client, rng, false))
     }
@@ -86,16 +86,16 @@ impl Play {
         for _ in 0..clients {
             working.spawn(Arc::clone(self).work());
         }
-        Clients { play: Arc::clone(self), working }
+        Clients { workload: Arc::clone(self), working }
     }
 
     async fn work(self: Arc<Self>) {
         while !self.closing.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let mut actor = Actor::new(&self.client, self.rng.branch(number), number);
-            actor.large = self.large_results && number.is_multiple_of(16);
-            actor.play().await;
-            self.records.lock().expect("the records").push(actor.record);
+            let mut client = QueryClient::new(&self.client, self.rng.branch(number), number);
+            client.large = self.large_results && number.is_multiple_of(16);
+            client.run().await;
+            self.records.lock().expect("the records").push(client.record);
         }
     }
 
@@ -111,89 +111,134 @@ fn decision(call: &str, approve: bool) -> Value {
 /// The clients at work.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    play: Arc<Play>,
+    workload: Arc<Workload>,
     working: JoinSet<()>,
 }
 
 impl Clients {
     /// Lets every query that was created end, and returns the clients' records.
     pub(crate) async fn end(mut self) -> Vec<Record> {
-        self.play.closing.store(true, Ordering::Relaxed);
+        self.workload.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
             ended.expect("a client");
         }
-        std::mem::take(&mut *self.play.records.lock().expect("the records"))
+        std::mem::take(&mut *self.workload.records.lock().expect("the records"))
     }
 }
 
-/// A client that plays one query.
-struct Actor<'a> {
+/// A client that runs one query.
+struct QueryClient<'a> {
     client: &'a Client,
     rng: Rng,
-    scene: Scene,
-    manner: Manner,
+    scenario: Scenario,
+    behaviour: ClientBehaviour,
     large: bool,
     record: Record,
 }
 
-const CASTING: &[(Scene, &[Manner])] = &[
+const BEHAVIOURS: &[(Scenario, &[ClientBehaviour])] = &[
     (
-        Scene::Outside,
+        Scenario::Outside,
         &[
-            Manner::Plain,
-            Manner::Twice,
-            Manner::Rivals,
-            Manner::Lost,
-            Manner::ByName,
-            Manner::Hold,
-            Manner::Late,
-            Manner::Cancel,
-            Manner::CancelRace,
-            Manner::Delete,
-            Manner::Change,
+            ClientBehaviour::Plain,
+            ClientBehaviour::Twice,
+            ClientBehaviour::Rivals,
+            ClientBehaviour::Lost,
+            ClientBehaviour::ByName,
+            ClientBehaviour::Hold,
+            ClientBehaviour::Late,
+            ClientBehaviour::Cancel,
+            ClientBehaviour::CancelRace,
+            ClientBehaviour::Delete,
+            ClientBehaviour::Change,
         ],
     ),
     (
-        Scene::Pair,
-        &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Batch, Manner::Hold, Manner::Change],
+        Scenario::Pair,
+        &[
+            ClientBehaviour::Plain,
+            ClientBehaviour::Twice,
+            ClientBehaviour::Rivals,
+            ClientBehaviour::Lost,
+            ClientBehaviour::Batch,
+            ClientBehaviour::Hold,
+            ClientBehaviour::Change,
+        ],
     ),
-    (Scene::Hybrid, &[Manner::Plain, Manner::Twice, Manner::Lost, Manner::ByName, Manner::CancelRace]),
-    (Scene::Inside, &[Manner::Plain, Manner::Lost]),
-    (Scene::Pending, &[Manner::Plain, Manner::Lost]),
     (
-        Scene::Approval,
-        &[Manner::Plain, Manner::Twice, Manner::Rivals, Manner::Lost, Manner::Cancel, Manner::Late, Manner::Change],
+        Scenario::Hybrid,
+        &[
+            ClientBehaviour::Plain,
+            ClientBehaviour::Twice,
+            ClientBehaviour::Lost,
+            ClientBehaviour::ByName,
+            ClientBehaviour::CancelRace,
+        ],
     ),
-    (Scene::Text, &[Manner::Plain, Manner::Delete, Manner::Change]),
+    (Scenario::Inside, &[ClientBehaviour::Plain, ClientBehaviour::Lost]),
+    (Scenario::Pending, &[ClientBehaviour::Plain, ClientBehaviour::Lost]),
+    (
+        Scenario::Approval,
+        &[
+            ClientBehaviour::Plain,
+            ClientBehaviour::Twice,
+            ClientBehaviour::Rivals,
+            ClientBehaviour::Lost,
+            ClientBehaviour::Cancel,
+            ClientBehaviour::Late,
+            ClientBehaviour::Change,
+        ],
+    ),
+    (
+        Scenario::Tree,
+        &[
+            ClientBehaviour::Plain,
+            ClientBehaviour::Twice,
+            ClientBehaviour::Rivals,
+            ClientBehaviour::Lost,
+            ClientBehaviour::ByName,
+            ClientBehaviour::Batch,
+            ClientBehaviour::Late,
+            ClientBehaviour::Cancel,
+            ClientBehaviour::CancelRace,
+            ClientBehaviour::Change,
+        ],
+    ),
+    (Scenario::Text, &[ClientBehaviour::Plain, ClientBehaviour::Delete, ClientBehaviour::Change]),
 ];
 
-impl<'a> Actor<'a> {
+impl<'a> QueryClient<'a> {
     fn new(client: &'a Client, mut rng: Rng, number: u64) -> Self {
-        let (scene, manners) = *rng.pick(CASTING);
-        let manner = *rng.pick(manners);
+        let (scenario, manners) = *rng.pick(BEHAVIOURS);
+        let behaviour = *rng.pick(manners);
         let record = Record {
-            name: format!("q{number}-{}-{manner:?}", scene.input()).to_lowercase(),
-            cancelled: matches!(manner, Manner::Cancel | Manner::CancelRace | Manner::Delete),
+            name: format!("q{number}-{}-{behaviour:?}", scenario.input()).to_lowercase(),
+            cancelled: matches!(
+                behaviour,
+                ClientBehaviour::Cancel | ClientBehaviour::CancelRace | ClientBehaviour::Delete
+            ),
             ..Record::default()
         };
-        Self { client, rng, scene, manner, large: false, record }
+        Self { client, rng, scenario, behaviour, large: false, record }
     }
 
-    async fn play(&mut self) {
+    async fn run(&mut self) {
         let mut query = self.create().await;
-        if self.manner == Manner::Delete {
+        if self.behaviour == ClientBehaviour::Delete {
             return self.delete().await;
         }
-        if self.manner == Manner::Change {
+        if self.behaviour == ClientBehaviour::Change {
             self.change().await;
         }
         // A query has at most ten calls, so it cannot pause more often than that.
         for _ in 0..40 {
             match query.state() {
                 "queued" | "running" => query = self.look().await,
-                "awaiting_approval" if self.manner == Manner::Late => query = self.let_approval_pass(&query).await,
+                "awaiting_approval" if self.behaviour == ClientBehaviour::Late => {
+                    query = self.let_approval_pass(&query).await;
+                }
                 "awaiting_approval" => query = self.decide(&query).await,
-                "waiting" if self.manner == Manner::Late => query = self.let_it_pass(&query).await,
+                "waiting" if self.behaviour == ClientBehaviour::Late => query = self.let_it_pass(&query).await,
                 "waiting" => query = self.answer(&query).await,
                 "held" => query = self.resume().await,
                 "completed" | "failed" | "cancelled" => return self.end(&query).await,
@@ -209,17 +254,17 @@ impl<'a> Actor<'a> {
 
     /// Creates the query under a name of its own, so that it can be repeated safely.
     async fn create(&mut self) -> Answer {
-        let mut body = scenes::query(&self.record.name, self.scene);
-        if self.manner == Manner::Late {
+        let mut body = scenarios::query(&self.record.name, self.scenario);
+        if self.behaviour == ClientBehaviour::Late {
             body["externalTimeout"] = json!("120ms");
             body["approvalTimeout"] = json!("120ms");
         }
         let path = if self.rng.chance(50) { "?wait=20s" } else { "" };
         // A creation that arrives behind a deletion would be a new query.
-        if self.rng.chance(20) && self.manner != Manner::Delete {
+        if self.rng.chance(20) && self.behaviour != ClientBehaviour::Delete {
             self.send_and_go(Method::POST, path, &body).await;
         }
-        let created = self.client.insist(Method::POST, path, Some(&body)).await;
+        let created = self.client.retry_until_answered(Method::POST, path, Some(&body)).await;
         match created.answer.status {
             200..=202 => {
                 self.record.acknowledged = true;
@@ -248,25 +293,26 @@ impl<'a> Actor<'a> {
         let _ = tokio::time::timeout(patience, self.client.ask(&method, path, Some(body))).await;
     }
 
-    /// Answers the waiting calls, in the manner of this client.
+    /// Answers the waiting calls, as this client behaves.
     async fn answer(&mut self, query: &Answer) -> Answer {
         let calls = query.waiting_calls();
         if calls.is_empty() {
             self.fault(format!("waits for nothing: {}", query.body));
         }
-        match self.manner {
-            Manner::Cancel => return self.cancel().await,
-            Manner::Change => self.change().await,
-            Manner::CancelRace => {
+        match self.behaviour {
+            ClientBehaviour::Cancel => return self.cancel().await,
+            ClientBehaviour::Change => self.change().await,
+            ClientBehaviour::CancelRace => {
                 let (call, _) = &calls[0];
                 let body = result(call, &self.content(call, 0));
                 let path = self.result_path("");
                 let client = self.client;
-                let (posted, _) = tokio::join!(client.insist(Method::POST, &path, Some(&body)), self.cancel());
+                let (posted, _) =
+                    tokio::join!(client.retry_until_answered(Method::POST, &path, Some(&body)), self.cancel());
                 self.note(call, &self.content(call, 0), &posted.answer);
                 return self.look().await;
             }
-            Manner::Batch => {
+            ClientBehaviour::Batch => {
                 let entry = |call: &str| result(call, &self.content(call, 0));
                 let body = json!({"toolResults": calls.iter().map(|(call, _)| entry(call)).collect::<Vec<_>>()});
                 let posted = self.client.post(&self.result_path(""), &body).await;
@@ -285,24 +331,25 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Delivers one result, in the manner of this client.
+    /// Delivers one result, as this client behaves.
     async fn deliver(&mut self, call: &str, tool: &str) -> Answer {
         let parameters = if self.rng.chance(50) { "" } else { "?wait=0" };
         let path = self.result_path(parameters);
         let content = self.content(call, 0);
-        let mut body = match self.manner {
-            Manner::ByName => json!({"toolName": tool, "toolResult": spelled_out(&content)}),
+        let mut body = match self.behaviour {
+            ClientBehaviour::ByName => json!({"toolName": tool, "toolResult": spelled_out(&content)}),
             _ => result(call, &content),
         };
-        match self.manner {
-            Manner::Hold => body["continueExecution"] = json!(false),
-            Manner::Lost => self.send_and_go(Method::POST, &path, &body).await,
-            Manner::Twice | Manner::Rivals => {
-                let other = if self.manner == Manner::Rivals { self.content(call, 1) } else { content.clone() };
+        match self.behaviour {
+            ClientBehaviour::Hold => body["continueExecution"] = json!(false),
+            ClientBehaviour::Lost => self.send_and_go(Method::POST, &path, &body).await,
+            ClientBehaviour::Twice | ClientBehaviour::Rivals => {
+                let other =
+                    if self.behaviour == ClientBehaviour::Rivals { self.content(call, 1) } else { content.clone() };
                 let other_body = result(call, &other);
                 let (first, second) = tokio::join!(
-                    self.client.insist(Method::POST, &path, Some(&body)),
-                    self.client.insist(Method::POST, &path, Some(&other_body)),
+                    self.client.retry_until_answered(Method::POST, &path, Some(&body)),
+                    self.client.retry_until_answered(Method::POST, &path, Some(&other_body)),
                 );
                 self.note(call, &content, &first.answer);
                 self.note(call, &other, &second.answer);
@@ -310,12 +357,12 @@ impl<'a> Actor<'a> {
             }
             _ => {}
         }
-        let posted = self.client.insist(Method::POST, &path, Some(&body)).await;
+        let posted = self.client.retry_until_answered(Method::POST, &path, Some(&body)).await;
         self.note(call, &content, &posted.answer);
         posted.answer
     }
 
-    /// Decides about the call that waits for approval, in the manner of this client.
+    /// Decides about the call that waits for approval, as this client behaves.
     async fn decide(&mut self, query: &Answer) -> Answer {
         let Some(call) = query.body["approvals"][0]["id"].as_str().map(str::to_owned) else {
             self.fault(format!("waits for no approval: {}", query.body));
@@ -323,16 +370,16 @@ impl<'a> Actor<'a> {
         };
         let approve = self.rng.chance(60);
         let path = self.approval_path();
-        match self.manner {
-            Manner::Cancel => return self.cancel().await,
-            Manner::Change => self.change().await,
-            Manner::Lost => self.send_and_go(Method::POST, &path, &decision(&call, approve)).await,
-            Manner::Twice | Manner::Rivals => {
-                let other = if self.manner == Manner::Rivals { !approve } else { approve };
+        match self.behaviour {
+            ClientBehaviour::Cancel => return self.cancel().await,
+            ClientBehaviour::Change => self.change().await,
+            ClientBehaviour::Lost => self.send_and_go(Method::POST, &path, &decision(&call, approve)).await,
+            ClientBehaviour::Twice | ClientBehaviour::Rivals => {
+                let other = if self.behaviour == ClientBehaviour::Rivals { !approve } else { approve };
                 let (body, other_body) = (decision(&call, approve), decision(&call, other));
                 let (first, second) = tokio::join!(
-                    self.client.insist(Method::POST, &path, Some(&body)),
-                    self.client.insist(Method::POST, &path, Some(&other_body)),
+                    self.client.retry_until_answered(Method::POST, &path, Some(&body)),
+                    self.client.retry_until_answered(Method::POST, &path, Some(&other_body)),
                 );
                 self.note_decision(&call, approve, &first.answer);
                 self.note_decision(&call, other, &second.answer);
@@ -340,7 +387,7 @@ impl<'a> Actor<'a> {
             }
             _ => {}
         }
-        let posted = self.client.insist(Method::POST, &path, Some(&decision(&call, approve))).await;
+        let posted = self.client.retry_until_answered(Method::POST, &path, Some(&decision(&call, approve))).await;
         self.note_decision(&call, approve, &posted.answer);
         self.look().await
     }
@@ -363,14 +410,14 @@ impl<'a> Actor<'a> {
 
     /// Records the answer to a decision.
     fn note_decision(&mut self, call: &str, approved: bool, answer: &Answer) {
-        let said = match (answer.status, answer.replayed) {
-            (200, false) => Said::Accepted,
-            (200, true) => Said::Replayed,
-            (409, _) if answer.code() == "already_decided" => Said::Conflict,
-            (410, _) => Said::Gone,
+        let verdict = match (answer.status, answer.replayed) {
+            (200, false) => PostVerdict::Accepted,
+            (200, true) => PostVerdict::Replayed,
+            (409, _) if answer.code() == "already_decided" => PostVerdict::Conflict,
+            (410, _) => PostVerdict::Gone,
             _ => return self.fault(format!("a decision was answered with {}: {}", answer.status, answer.body)),
         };
-        self.record.decisions.push(DecisionPost { call: call.to_owned(), approved, said });
+        self.record.decisions.push(DecisionPost { call: call.to_owned(), approved, verdict });
     }
 
     /// Waits for the call to expire, then posts anyway.
@@ -397,7 +444,7 @@ impl<'a> Actor<'a> {
             let lost = match self.client.events(&self.record.name, last_id.as_deref()).await {
                 Err(NoStream::Lost(lost)) => lost,
                 Err(NoStream::Refused(answer)) if answer.is_unavailable() => {
-                    self.client.bide(&answer).await;
+                    self.client.back_off(&answer).await;
                     continue;
                 }
                 Err(NoStream::Refused(answer)) => {
@@ -421,7 +468,7 @@ impl<'a> Actor<'a> {
                     }
                 },
             };
-            self.client.outlive(lost).await;
+            self.client.wait_for_next_process(lost).await;
         }
         let mut whole = self.client.all_events(&self.record.name).await;
         whole.retain(|event| event.id.is_some());
@@ -432,7 +479,7 @@ impl<'a> Actor<'a> {
 
     async fn cancel(&mut self) -> Answer {
         let path = format!("/{}/cancel", self.record.name);
-        let cancelled = self.client.insist(Method::PATCH, &path, None).await.answer;
+        let cancelled = self.client.retry_until_answered(Method::PATCH, &path, None).await.answer;
         if cancelled.status != 200 {
             self.fault(format!("its cancellation was answered with {}: {}", cancelled.status, cancelled.body));
         }
@@ -447,7 +494,7 @@ impl<'a> Actor<'a> {
         if self.rng.chance(20) {
             self.send_and_go(Method::PUT, &path, &body).await;
         }
-        let changed = self.client.insist(Method::PUT, &path, Some(&body)).await.answer;
+        let changed = self.client.retry_until_answered(Method::PUT, &path, Some(&body)).await.answer;
         if changed.status != 200 || changed.body["metadata"]["labels"] != body["metadata"]["labels"] {
             self.fault(format!("its change was answered with {}: {}", changed.status, changed.body));
         }
@@ -456,7 +503,7 @@ impl<'a> Actor<'a> {
 
     async fn delete(&mut self) {
         let path = format!("/{}", self.record.name);
-        let deleted = self.client.insist(Method::DELETE, &path, None).await;
+        let deleted = self.client.retry_until_answered(Method::DELETE, &path, None).await;
         match deleted.answer.status {
             204 => {}
             404 if deleted.repeated => {}
@@ -471,7 +518,7 @@ impl<'a> Actor<'a> {
 
     async fn resume(&mut self) -> Answer {
         let path = format!("/{}/continue", self.record.name);
-        let resumed = self.client.insist(Method::POST, &path, Some(&json!({}))).await;
+        let resumed = self.client.retry_until_answered(Method::POST, &path, Some(&json!({}))).await;
         match resumed.answer.status {
             200 => {}
             409 if resumed.repeated && resumed.answer.code() == "query_not_held" => {}
@@ -488,11 +535,11 @@ impl<'a> Actor<'a> {
         for post in again {
             let posted = self.client.post(&self.result_path(""), &result(&post.call, &post.content)).await;
             self.note(&post.call, &post.content, &posted);
-            if post.said == Said::Accepted && !(posted.status == 200 && posted.replayed) {
+            if post.verdict == PostVerdict::Accepted && !(posted.status == 200 && posted.replayed) {
                 self.fault(format!("{}: was accepted, and later {}: {}", post.call, posted.status, posted.body));
             }
         }
-        if self.manner == Manner::Change {
+        if self.behaviour == ClientBehaviour::Change {
             self.change().await;
         }
         let still = self.look().await;
@@ -513,14 +560,14 @@ impl<'a> Actor<'a> {
 
     /// Records the answer to a result.
     fn note(&mut self, call: &str, content: &str, answer: &Answer) {
-        let said = match (answer.status, answer.replayed) {
-            (200, false) => Said::Accepted,
-            (200, true) => Said::Replayed,
-            (409, _) if answer.code() == "already_resolved" => Said::Conflict,
-            (410, _) => Said::Gone,
+        let verdict = match (answer.status, answer.replayed) {
+            (200, false) => PostVerdict::Accepted,
+            (200, true) => PostVerdict::Replayed,
+            (409, _) if answer.code() == "already_resolved" => PostVerdict::Conflict,
+            (410, _) => PostVerdict::Gone,
             _ => return self.fault(format!("a result was answered with {}: {}", answer.status, answer.body)),
         };
-        self.record.posts.push(Post { call: call.to_owned(), content: content.to_owned(), said });
+        self.record.posts.push(Post { call: call.to_owned(), content: content.to_owned(), verdict });
     }
 
     fn note_batch(&mut self, calls: &[(String, String)], answer: &Answer) {
@@ -529,13 +576,13 @@ impl<'a> Actor<'a> {
             return self.fault(format!("a batch was answered with {}: {}", answer.status, answer.body));
         }
         for ((call, _), result) in calls.iter().zip(results) {
-            let said = match result["status"].as_str() {
-                Some("accepted") => Said::Accepted,
-                Some("replayed") => Said::Replayed,
+            let verdict = match result["status"].as_str() {
+                Some("accepted") => PostVerdict::Accepted,
+                Some("replayed") => PostVerdict::Replayed,
                 _ => return self.fault(format!("an entry of a batch was answered with {result}")),
             };
             let content = self.content(call, 0);
-            self.record.posts.push(Post { call: call.clone(), content, said });
+            self.record.posts.push(Post { call: call.clone(), content, verdict });
         }
     }
 }

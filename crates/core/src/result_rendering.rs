@@ -17,20 +17,23 @@ use crate::{
 pub const RESULT_SHOWN: usize = crate::ceiling::RESULT_SHOWN_BYTES;
 
 /// How a model request renders results that are too long for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Showing {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResultRenderer {
     /// The model's name of the tool that reads large results page by page, if it has it.
     pub pager: Option<Arc<str>>,
     /// The first [`RESULT_SHOWN`] bytes of blobs, for a model that cannot page. One that can gets the few kilobytes
     /// that are stored in the journal.
     pub excerpts: BTreeMap<ContentHash, String>,
     /// The content blocks of blobs. Those that are missing are only mentioned.
-    pub blocks: BTreeMap<ContentHash, ShownBlocks>,
+    pub blocks: BTreeMap<ContentHash, RenderedBlocks>,
+    /// The results of calls that no runner of this server ran, as the agent's filters made them; the journal has them as
+    /// they were delivered.
+    pub filtered: BTreeMap<CallId, Outcome>,
 }
 
 /// Content blocks as a model gets them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShownBlocks {
+pub struct RenderedBlocks {
     /// At most the first [`RESULT_SHOWN`] bytes.
     pub text: String,
     /// Of the whole text.
@@ -38,7 +41,7 @@ pub struct ShownBlocks {
     pub images: Images,
 }
 
-impl From<&Blocks> for ShownBlocks {
+impl From<&Blocks> for RenderedBlocks {
     fn from(blocks: &Blocks) -> Self {
         let mut text = blocks.text();
         let size = text.len() as u64;
@@ -70,10 +73,16 @@ fn shown_images(blocks: &Blocks) -> Images {
     blocks.images().take(IMAGES_SHOWN).collect()
 }
 
-impl Showing {
+impl ResultRenderer {
+    /// What the model gets as the outcome of `call`.
+    #[must_use]
+    pub fn outcome<'a>(&'a self, call: CallId, recorded: &'a Outcome) -> &'a Outcome {
+        self.filtered.get(&call).unwrap_or(recorded)
+    }
+
     /// The text that the model reads as the result of `call`.
     #[must_use]
-    pub fn show(&self, call: CallId, outcome: &Outcome) -> String {
+    pub fn render(&self, call: CallId, outcome: &Outcome) -> String {
         let mut text = match outcome {
             Outcome::Success { .. } => String::new(),
             Outcome::Failure { message, .. } => shorten_message(format!("Error: {message}")),
@@ -150,7 +159,7 @@ impl Showing {
         if bytes as u64 == size {
             return;
         }
-        let told = match &self.pager {
+        let written = match &self.pager {
             Some(pager) => write!(
                 text,
                 "\n[truncated: the first {bytes} of {size} bytes are shown; \
@@ -161,7 +170,7 @@ impl Showing {
             }
         };
         // Writing to a string cannot fail.
-        debug_assert!(told.is_ok());
+        debug_assert!(written.is_ok());
     }
 }
 
@@ -189,26 +198,26 @@ mod tests {
         Outcome::Success { content: Content::Large(Large::of(&json!(text)).0) }
     }
 
-    fn paging() -> Showing {
-        Showing { pager: Some("read_result".into()), ..Showing::default() }
+    fn paging() -> ResultRenderer {
+        ResultRenderer { pager: Some("read_result".into()), ..ResultRenderer::default() }
     }
 
     #[track_caller]
-    fn check(showing: &Showing, outcome: &Outcome, expect: &str) {
-        let shown = showing.show(call(), outcome);
+    fn check(renderer: &ResultRenderer, outcome: &Outcome, expect: &str) {
+        let shown = renderer.render(call(), outcome);
         assert!(shown == expect, "{} … {}", &shown[..shown.len().min(80)], &shown[shown.len().saturating_sub(200)..]);
     }
 
     #[test]
     fn small_results_are_shown_whole() {
-        let showing = Showing::default();
-        check(&showing, &Outcome::success("2108"), "2108");
-        check(&showing, &Outcome::success(json!({"a": 1})), r#"{"a":1}"#);
-        check(&showing, &Outcome::success(""), "");
-        check(&showing, &Outcome::failure("c", "no"), "Error: no");
+        let renderer = ResultRenderer::default();
+        check(&renderer, &Outcome::success("2108"), "2108");
+        check(&renderer, &Outcome::success(json!({"a": 1})), r#"{"a":1}"#);
+        check(&renderer, &Outcome::success(""), "");
+        check(&renderer, &Outcome::failure("c", "no"), "Error: no");
         let with =
             |content: Value| Outcome::Failure { code: "c".into(), message: "no".into(), content: Some(content.into()) };
-        check(&showing, &with(json!("more")), "Error: no\nmore");
+        check(&renderer, &with(json!("more")), "Error: no\nmore");
         check(&paging(), &with(json!([1])), "Error: no\n[1]");
     }
 
@@ -230,11 +239,11 @@ mod tests {
         let mark =
             |shown| format!("\n[truncated: the first {shown} of 400000 bytes are shown; the rest cannot be read]");
         let outcome = large(&text);
-        let mut showing = Showing::default();
-        check(&showing, &outcome, &format!("{}{}", "é".repeat(2_048), mark(4_096)));
+        let mut renderer = ResultRenderer::default();
+        check(&renderer, &outcome, &format!("{}{}", "é".repeat(2_048), mark(4_096)));
         let hash = outcome.large().unwrap().hash;
-        showing.excerpts.insert(hash, "é".repeat(RESULT_SHOWN / 2));
-        check(&showing, &outcome, &format!("{}{}", "é".repeat(RESULT_SHOWN / 2), mark(RESULT_SHOWN)));
+        renderer.excerpts.insert(hash, "é".repeat(RESULT_SHOWN / 2));
+        check(&renderer, &outcome, &format!("{}{}", "é".repeat(RESULT_SHOWN / 2), mark(RESULT_SHOWN)));
     }
 
     #[test]
@@ -242,14 +251,14 @@ mod tests {
         let long = "x".repeat(RESULT_SHOWN + 9);
         let expect = |rest: &str| format!("{}{rest}", "x".repeat(RESULT_SHOWN));
         check(
-            &Showing::default(),
+            &ResultRenderer::default(),
             &Outcome::success(long.as_str()),
             &expect("\n[truncated: the first 262144 of 262153 bytes are shown; the rest cannot be read]"),
         );
-        let shown = paging().show(call(), &Outcome::success(long.as_str()));
+        let shown = paging().render(call(), &Outcome::success(long.as_str()));
         assert!(shown.ends_with(&format!("call read_result with handle \"{}\" and offset 262144]", call())));
         let failed = Outcome::Failure { code: "c".into(), message: long, content: Some(json!("more").into()) };
-        let shown = Showing::default().show(call(), &failed);
+        let shown = ResultRenderer::default().render(call(), &failed);
         assert!(
             shown.contains("[truncated: the first 262144 of 262160 bytes are shown]\n\n[truncated: the first 0 of 4 ")
         );
@@ -263,12 +272,12 @@ mod tests {
     #[test]
     fn content_blocks_are_shown_as_text_and_images() {
         let outcome = Outcome::Success { content: text_of_blocks("a map") };
-        for showing in [Showing::default(), paging()] {
-            check(&showing, &outcome, "a map\n[image: image/png, 9 bytes]");
-            assert_eq!(showing.images(&outcome).len(), 1);
+        for renderer in [ResultRenderer::default(), paging()] {
+            check(&renderer, &outcome, "a map\n[image: image/png, 9 bytes]");
+            assert_eq!(renderer.images(&outcome).len(), 1);
         }
         let failed = Outcome::Failure { code: "c".into(), message: "no".into(), content: Some(text_of_blocks("map")) };
-        check(&Showing::default(), &failed, "Error: no\nmap\n[image: image/png, 9 bytes]");
+        check(&ResultRenderer::default(), &failed, "Error: no\nmap\n[image: image/png, 9 bytes]");
     }
 
     #[test]
@@ -278,18 +287,18 @@ mod tests {
         let large = content.as_blob().unwrap().0;
         let (hash, outcome) = (large.hash, Outcome::Success { content: Content::Large(large) });
         let mark = "[result: application/vnd.bosun.blocks+json, 106 bytes; it cannot be shown]";
-        check(&Showing::default(), &outcome, mark);
+        check(&ResultRenderer::default(), &outcome, mark);
         let mark = format!(
             "[result: application/vnd.bosun.blocks+json, 106 bytes; \
              to read all of it as JSON, call read_result with handle \"{}\" and offset 0]",
             call()
         );
         check(&paging(), &outcome, &mark);
-        assert_eq!(Showing::default().images(&outcome), Images::default());
-        for mut showing in [Showing::default(), paging()] {
-            showing.blocks.insert(hash, blocks.into());
-            check(&showing, &outcome, "a map\n[image: image/png, 9 bytes]");
-            assert_eq!(showing.images(&outcome).len(), 1);
+        assert_eq!(ResultRenderer::default().images(&outcome), Images::default());
+        for mut renderer in [ResultRenderer::default(), paging()] {
+            renderer.blocks.insert(hash, blocks.into());
+            check(&renderer, &outcome, "a map\n[image: image/png, 9 bytes]");
+            assert_eq!(renderer.images(&outcome).len(), 1);
         }
     }
 
@@ -299,12 +308,12 @@ mod tests {
         let mark = |shown: usize, rest: &str| {
             format!("{}\n[truncated: the first {shown} of 262172 bytes are shown; {rest}]", "x".repeat(shown))
         };
-        check(&Showing::default(), &outcome, &mark(RESULT_SHOWN, "the rest cannot be read"));
+        check(&ResultRenderer::default(), &outcome, &mark(RESULT_SHOWN, "the rest cannot be read"));
         let rest = format!("to read all of it as JSON, call read_result with handle \"{}\" and offset 0", call());
         check(&paging(), &outcome, &mark(HEAD_BYTES, &rest));
         let content = outcome.content().unwrap();
         let Content::Blocks(blocks) = content else { panic!() };
-        let shown = ShownBlocks::from(blocks);
+        let shown = RenderedBlocks::from(blocks);
         assert_eq!((shown.text.len(), shown.size), (RESULT_SHOWN, 262_172));
     }
 }

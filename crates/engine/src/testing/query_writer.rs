@@ -1,7 +1,7 @@
 //! Writes the journal of one query as the engine would, without running anything.
 //!
-//! What a scribe appends is always decided by the machine of `bosun-core`, so tests of stores see the heads and events
-//! that really occur. Time is the scribe's own and is monotonic.
+//! What a `QueryWriter` appends is always decided by the machine of `bosun-core`, so tests of stores see the heads and events
+//! that really occur. Time is the writer's own and is monotonic.
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
@@ -12,19 +12,20 @@ use bosun_core::{
     audit::{self, ArgumentsInAudit},
     head::{CallState, Phase},
     machine::{
-        self, AskedByModel, CallDecision, CallWay, Decision, Delivery, DeliveryTarget, ModelTurnReply, Next, Takeover,
+        self, AskedByModel, CallDecision, CallDisposition, Decision, Delivery, DeliveryTarget, ModelTurnReply, Next,
+        Takeover,
     },
     query::{Usage, View},
 };
 
 use crate::store::{Append, Encoded, Position, Store, StoredDocument};
 
-/// When the first scribe's time begins.
+/// When the first writer's time begins.
 const BEGINNING: i64 = 1_700_000_000_000;
 
 /// One query and its writer. A clone is a second writer with the same state.
 #[derive(Clone, Debug)]
-pub struct Scribe {
+pub struct QueryWriter {
     uid: QueryUid,
     namespace: String,
     name: String,
@@ -34,7 +35,7 @@ pub struct Scribe {
     now: Timestamp,
 }
 
-impl Scribe {
+impl QueryWriter {
     /// A query that does not exist yet. One with a higher `number` is newer.
     #[must_use]
     pub fn new(namespace: &str, name: &str, number: u32) -> Self {
@@ -58,8 +59,8 @@ impl Scribe {
     }
 
     pub fn create_as(&mut self, spec: Spec) -> Append {
-        let namespace = self.namespace.parse().expect("scribes are given good namespaces");
-        let name = self.name.parse().expect("scribes are given good names");
+        let namespace = self.namespace.parse().expect("writers are given good namespaces");
+        let name = self.name.parse().expect("writers are given good names");
         let entry = Entry { seq: 1, at: self.now, event: Event::Created { spec: Arc::new(spec), by: Actor::local() } };
         let head = Arc::new(Head::new(self.uid, namespace, name, &entry).expect("the first entry is a creation"));
         let transcript = Transcript::new(&entry).expect("the first entry is a creation");
@@ -128,7 +129,7 @@ impl Scribe {
     /// The model is asked and calls one outside tool: two appends.
     pub fn ask_outside(&mut self, store: &dyn Store, timeout: Duration) -> Position {
         self.append(store, machine::advance(self.head()));
-        let events = self.reply(vec![CallWay::Outside { timeout }]);
+        let events = self.reply(vec![CallDisposition::Outside { timeout }]);
         self.append(store, events)
     }
 
@@ -145,7 +146,7 @@ impl Scribe {
 
     /// The events that end the current turn with these calls.
     #[must_use]
-    pub fn reply(&self, ways: Vec<CallWay>) -> Vec<Event> {
+    pub fn reply(&self, ways: Vec<CallDisposition>) -> Vec<Event> {
         let text = ways.is_empty().then(|| "That is all.".to_owned());
         let calls = ways
             .into_iter()
@@ -157,6 +158,7 @@ impl Scribe {
                 written: None,
                 dropped: Vec::new(),
                 deprecated: None,
+                on_expired: None,
                 way,
             })
             .collect();
@@ -170,7 +172,7 @@ impl Scribe {
         let waiting: Vec<_> = self.head().outside_calls().map(|(call, _)| call.id).collect();
         let deliveries = waiting
             .into_iter()
-            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone() })
+            .map(|call| Delivery { target: DeliveryTarget::Call(call), outcome: outcome.clone(), took: None })
             .collect();
         machine::deliver(self.head(), self.now, deliveries, hold, &Actor::local()).events
     }
@@ -178,10 +180,12 @@ impl Scribe {
     /// One of the possible next steps, picked by `choice`; `None` if there is none.
     pub fn step(&mut self, choice: u32) -> Option<Append> {
         let head = self.head();
-        let outside = CallWay::Outside { timeout: Duration::from_millis(u64::from(choice)) };
-        let inside = CallWay::Inside { repeatable: choice.is_multiple_of(2) };
-        let approval = CallWay::Approval { repeatable: false, timeout: Duration::from_millis(u64::from(choice)) };
-        let refused = CallWay::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None };
+        let outside = CallDisposition::Outside { timeout: Duration::from_millis(u64::from(choice)) };
+        let inside = CallDisposition::Inside { repeatable: choice.is_multiple_of(2) };
+        let approval =
+            CallDisposition::Approval { repeatable: false, timeout: Duration::from_millis(u64::from(choice)) };
+        let refused =
+            CallDisposition::Refused { code: "invalid_arguments".into(), message: "no".into(), details: None };
         let events = match machine::next(head) {
             _ if choice.is_multiple_of(41) => machine::cancel(head, Some("enough".into()), &Actor::local()),
             _ if choice.is_multiple_of(13) => machine::recover(head, Takeover::Inherited),
@@ -200,6 +204,7 @@ impl Scribe {
             Next::Wait if head.approvals().next().is_some() => self.decide_one(choice),
             Next::Wait if head.outside_calls().next().is_none() => machine::resume(head, self.now, &Actor::local()),
             Next::Wait => self.deliver(&Outcome::success(choice % 3), choice.is_multiple_of(4)),
+            Next::Settle => machine::settle(head),
             Next::End => Vec::new(),
         };
         (!events.is_empty()).then(|| self.write(events))
@@ -225,8 +230,8 @@ impl Scribe {
 
     /// Reloads the query from the store: after a conflict, this writer knows as much as the other.
     pub async fn reload(&mut self, store: &dyn Store) {
-        let namespace = self.namespace.parse().expect("scribes are given good namespaces");
-        let name = self.name.parse().expect("scribes are given good names");
+        let namespace = self.namespace.parse().expect("writers are given good namespaces");
+        let name = self.name.parse().expect("writers are given good names");
         let stored = store.load(&namespace, &name).await.expect("the store is readable");
         self.transcript = stored.as_ref().and_then(|stored| {
             let (first, rest) = stored.entries.split_first()?;
@@ -290,6 +295,8 @@ pub fn spec() -> Spec {
         request: None,
         on_expired: Default::default(),
         trace: None,
+        lineage: None,
+        team: None,
     }
 }
 

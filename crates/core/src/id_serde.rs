@@ -7,17 +7,17 @@ use std::{fmt, marker::PhantomData, str::FromStr};
 use serde::de::{Deserializer, Error, Visitor};
 
 /// Deserializes a value from its string.
-pub(crate) fn read<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    deserializer.deserialize_str(SpelledReading(PhantomData))
+    deserializer.deserialize_str(StringVisitor(PhantomData))
 }
 
-struct SpelledReading<T>(PhantomData<T>);
+struct StringVisitor<T>(PhantomData<T>);
 
-impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for SpelledReading<T> {
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for StringVisitor<T> {
     type Value = T;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,21 +29,21 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for SpelledReading<T> {
     }
 }
 
-/// Implements serde's two traits for a type with `FromStr` and `spell`, which writes its text into a buffer.
-macro_rules! spelled {
+/// Implements serde's two traits for a type with `FromStr` and `encode`, which writes its text into a buffer.
+macro_rules! serde_as_string {
     ($type:ident, $length:expr) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.spell(&mut [0; $length]))
+                serializer.serialize_str(self.encode(&mut [0; $length]))
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::spelled::read(deserializer)
+                crate::id_serde::deserialize(deserializer)
             }
         }
     };
 }
 
-pub(crate) use spelled;
+pub(crate) use serde_as_string;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::{Map, Value, json};
 
-use super::{Schema, dialect::Dialect, faults};
+use super::super::{Schema, dialect::Dialect, faults};
 use crate::tool::{
     Binding, Tool, definition,
     toolset::{Mode, Toolset},

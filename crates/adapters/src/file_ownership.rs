@@ -18,21 +18,21 @@ const ROOT: u32 = 0;
 ///
 /// # Errors
 /// If it cannot be created.
-pub fn make_private(directory: &Path) -> io::Result<()> {
+pub fn create_private_dir(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Removes the permissions of other users from a file or directory that is world-readable; an earlier version created
 /// such files. One that only a group may read was made so by its owner, and is kept.
-pub fn withdraw(path: &Path) {
-    let withdrawn = fs::metadata(path).and_then(|found| {
+pub fn revoke_world_access(path: &Path) {
+    let revoked = fs::metadata(path).and_then(|found| {
         let mode = found.mode() & 0o7777;
         if mode & 0o007 == 0 {
             return Ok(());
         }
         fs::set_permissions(path, Permissions::from_mode(mode & !0o077))
     });
-    match withdrawn {
+    match revoked {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(path = %path.display(), error = %error, "other users of this machine can read this file");
         }
@@ -44,7 +44,7 @@ pub fn withdraw(path: &Path) {
 ///
 /// # Errors
 /// If it has another owner or group, which may not be changed.
-pub fn succeed(file: &File, predecessor: &Metadata) -> io::Result<()> {
+pub fn copy_owner_and_mode(file: &File, predecessor: &Metadata) -> io::Result<()> {
     let (made, wanted) = (file.metadata()?, (predecessor.uid(), predecessor.gid()));
     if (made.uid(), made.gid()) != wanted {
         fchown(file, Some(wanted.0), Some(wanted.1))?;
@@ -57,7 +57,7 @@ pub fn succeed(file: &File, predecessor: &Metadata) -> io::Result<()> {
 ///
 /// # Errors
 /// If the owner may not be changed.
-pub fn settle(file: &File, directory: &Metadata) -> io::Result<()> {
+pub fn chown_like_directory(file: &File, directory: &Metadata) -> io::Result<()> {
     if file.metadata()?.uid() != ROOT || directory.uid() == ROOT {
         return Ok(());
     }
@@ -79,7 +79,7 @@ mod tests {
         // If the test is not run as root, it owns both.
         let _ = chown(&old, Some(54_321), Some(54_322));
         let file = File::create(&new).unwrap();
-        succeed(&file, &fs::metadata(&old).unwrap()).unwrap();
+        copy_owner_and_mode(&file, &fs::metadata(&old).unwrap()).unwrap();
         let owner = |path| fs::metadata(path).map(|found| (found.uid(), found.gid(), found.mode())).unwrap();
         assert_eq!(owner(&new), owner(&old));
     }
@@ -91,10 +91,10 @@ mod tests {
         fs::write(&file, "").unwrap();
         for (mode, expect) in [(0o644, 0o600), (0o666, 0o600), (0o640, 0o640), (0o600, 0o600), (0o755, 0o700)] {
             fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
-            withdraw(&file);
+            revoke_world_access(&file);
             assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, expect, "{mode:o}");
         }
-        withdraw(&dir.path().join("missing"));
+        revoke_world_access(&dir.path().join("missing"));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let _ = chown(dir.path(), Some(54_321), Some(54_322));
         let file = File::create(dir.path().join("new")).unwrap();
         let directory = fs::metadata(dir.path()).unwrap();
-        settle(&file, &directory).unwrap();
+        chown_like_directory(&file, &directory).unwrap();
         assert_eq!(file.metadata().unwrap().uid(), directory.uid());
     }
 }

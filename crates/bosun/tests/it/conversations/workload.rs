@@ -1,4 +1,4 @@
-//! Clients that talk in the same conversations without a pause, and record their answers.
+//! Clients that add to the same conversations without a pause, and record their answers.
 
 use std::sync::{
     Arc, Mutex,
@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::ROOMS;
+use super::CONVERSATIONS;
 use crate::support::{
     client::{Answer, Client},
     rng::Rng,
@@ -18,7 +18,7 @@ use crate::support::{
 
 /// What a client does with one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum ConversationBehaviour {
     /// Is answered at once.
     Said,
     /// The model calls a tool of the server.
@@ -31,8 +31,8 @@ enum Manner {
     Refused,
 }
 
-impl Manner {
-    /// Whatever kills there are on the way.
+impl ConversationBehaviour {
+    /// Whatever kills there are in between.
     fn end(self) -> &'static str {
         match self {
             Self::Said | Self::Inside | Self::Outside => "completed",
@@ -42,15 +42,21 @@ impl Manner {
     }
 }
 
-const MANNERS: &[Manner] =
-    &[Manner::Said, Manner::Said, Manner::Inside, Manner::Outside, Manner::Cancelled, Manner::Refused];
+const BEHAVIOURS: &[ConversationBehaviour] = &[
+    ConversationBehaviour::Said,
+    ConversationBehaviour::Said,
+    ConversationBehaviour::Inside,
+    ConversationBehaviour::Outside,
+    ConversationBehaviour::Cancelled,
+    ConversationBehaviour::Refused,
+];
 
-/// What one client was told about one query.
+/// What one client observed of one query.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct ClientRecord {
     pub(super) name: String,
-    /// Which of the [`ROOMS`].
-    pub(super) room: usize,
+    /// Which of the [`CONVERSATIONS`].
+    pub(super) shared: usize,
     /// The queries of that conversation that a client knew to be completed before this one was created.
     pub(super) known: Vec<String>,
     /// How it is to end.
@@ -63,26 +69,26 @@ pub(super) struct Told {
 
 /// The clients, and what they share.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct ConversationWorkload {
     client: Client,
     rng: Rng,
     next: AtomicU64,
     /// No new queries are created.
     closing: AtomicBool,
-    /// For each room, the queries that a client was told are completed.
+    /// For each conversation, the queries that a client knows to be completed.
     completed: Mutex<Vec<Vec<String>>>,
-    told: Mutex<Vec<Told>>,
+    records: Mutex<Vec<ClientRecord>>,
 }
 
-impl Talk {
+impl ConversationWorkload {
     pub(super) fn new(client: Client, rng: Rng) -> Arc<Self> {
         Arc::new(Self {
             client,
             rng,
             next: AtomicU64::new(0),
             closing: AtomicBool::new(false),
-            completed: Mutex::new(vec![Vec::new(); ROOMS.len()]),
-            told: Mutex::default(),
+            completed: Mutex::new(vec![Vec::new(); CONVERSATIONS.len()]),
+            records: Mutex::default(),
         })
     }
 
@@ -96,76 +102,76 @@ impl Talk {
         for client in 0..clients {
             working.spawn(Arc::clone(self).work(client));
         }
-        Clients { talk: Arc::clone(self), working }
+        Clients { workload: Arc::clone(self), working }
     }
 
     async fn work(self: Arc<Self>, client: u64) {
-        let room = usize::try_from(client).expect("a small number") % ROOMS.len();
+        let shared = usize::try_from(client).expect("a small number") % CONVERSATIONS.len();
         while !self.closing.load(Ordering::Relaxed) {
-            self.ask(room).await;
+            self.ask(shared).await;
         }
     }
 
-    async fn ask(&self, room: usize) {
+    async fn ask(&self, shared: usize) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut rng = self.rng.branch(number);
-        let manner = *rng.pick(MANNERS);
+        let behaviour = *rng.pick(BEHAVIOURS);
         let name = format!("t{number}");
-        let known = self.completed.lock().expect("the completed ones")[room].clone();
-        let meant = manner.end();
-        let told = Told { name, room, known, meant, ended: None, violations: Vec::new() };
-        let mut talker = Talker { client: &self.client, manner, rng, told };
-        talker.talk().await;
-        let told = talker.told;
-        if matches!(&told.ended, Some((state, _)) if state == "completed") {
-            self.completed.lock().expect("the completed ones")[room].push(told.name.clone());
+        let known = self.completed.lock().expect("the completed ones")[shared].clone();
+        let meant = behaviour.end();
+        let record = ClientRecord { name, shared, known, meant, ended: None, violations: Vec::new() };
+        let mut asking = ConversationClient { client: &self.client, behaviour, rng, record };
+        asking.run().await;
+        let record = asking.record;
+        if matches!(&record.ended, Some((state, _)) if state == "completed") {
+            self.completed.lock().expect("the completed ones")[shared].push(record.name.clone());
         }
-        self.told.lock().expect("what was told").push(told);
+        self.records.lock().expect("the records").push(record);
     }
 }
 
 /// The clients at work.
 #[derive(Debug)]
 pub(super) struct Clients {
-    talk: Arc<Talk>,
+    workload: Arc<ConversationWorkload>,
     working: JoinSet<()>,
 }
 
 impl Clients {
     /// Lets every query that was created end, creates one more in each conversation, and returns the clients' records.
-    pub(super) async fn end(mut self) -> Vec<Told> {
-        self.talk.closing.store(true, Ordering::Relaxed);
+    pub(super) async fn end(mut self) -> Vec<ClientRecord> {
+        self.workload.closing.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the end of every query", self.working.join_next()).await {
             ended.expect("a client");
         }
-        for room in 0..ROOMS.len() {
-            soon("one more answer", self.talk.ask(room)).await;
+        for shared in 0..CONVERSATIONS.len() {
+            soon("one more answer", self.workload.ask(shared)).await;
         }
-        std::mem::take(&mut *self.talk.told.lock().expect("what was told"))
+        std::mem::take(&mut *self.workload.records.lock().expect("the records"))
     }
 }
 
-/// A client that asks one query.
-struct Talker<'a> {
+/// A client that creates one query.
+struct ConversationClient<'a> {
     client: &'a Client,
-    manner: Manner,
+    behaviour: ConversationBehaviour,
     rng: Rng,
-    told: Told,
+    record: ClientRecord,
 }
 
-impl Talker<'_> {
-    async fn talk(&mut self) {
+impl ConversationClient<'_> {
+    async fn run(&mut self) {
         let body = self.body();
         let mut query = self.create(&body).await;
         // A query has one call, so it cannot pause more often than a few kills make it.
         for _ in 0..40 {
             match query.state() {
                 "queued" | "running" => query = self.look().await,
-                "waiting" if self.manner == Manner::Cancelled => query = self.cancel().await,
+                "waiting" if self.behaviour == ConversationBehaviour::Cancelled => query = self.cancel().await,
                 "waiting" => query = self.deliver(&query).await,
                 state @ ("completed" | "failed" | "cancelled") => {
                     let response = query.body["response"].as_str().map(str::to_owned);
-                    self.told.ended = Some((state.to_owned(), response));
+                    self.record.ended = Some((state.to_owned(), response));
                     return;
                 }
                 other => return self.fault(format!("{} with state `{other}`: {}", query.status, query.body)),
@@ -175,27 +181,27 @@ impl Talker<'_> {
     }
 
     fn fault(&mut self, what: impl Into<String>) {
-        self.told.violations.push(what.into());
+        self.record.violations.push(what.into());
     }
 
     /// The input names the query, so that a request to the model can be attributed, and has a random length, so that
     /// windows in tokens end anywhere.
     fn body(&mut self) -> Value {
-        let room = ROOMS[self.told.room];
-        let scene = match self.manner {
-            Manner::Said => "said",
-            Manner::Inside => "inside",
-            Manner::Outside | Manner::Cancelled => "outside",
-            Manner::Refused => "refused",
+        let shared = CONVERSATIONS[self.record.shared];
+        let scenario = match self.behaviour {
+            ConversationBehaviour::Said => "said",
+            ConversationBehaviour::Inside => "inside",
+            ConversationBehaviour::Outside | ConversationBehaviour::Cancelled => "outside",
+            ConversationBehaviour::Refused => "refused",
         };
         let length = usize::try_from(self.rng.within(0..120)).expect("a small number");
         json!({
-            "name": self.told.name,
-            "input": format!("{scene} {} {}", self.told.name, "x".repeat(length)),
-            "target": {"type": "agent", "name": "talker"},
-            "memory": {"name": room.memory},
-            "conversationId": room.id,
-            "conversationPolicy": if room.alone { "reject" } else { "allow" },
+            "name": self.record.name,
+            "input": format!("{scenario} {} {}", self.record.name, "x".repeat(length)),
+            "target": {"type": "agent", "name": "asking"},
+            "memory": {"name": shared.memory},
+            "conversationId": shared.id,
+            "conversationPolicy": if shared.alone { "reject" } else { "allow" },
             "toolSource": "hybrid",
             "externalTools": [{
                 "name": "lookup",
@@ -209,9 +215,9 @@ impl Talker<'_> {
     async fn create(&mut self, body: &Value) -> Answer {
         let path = if self.rng.chance(70) { "?wait=20s" } else { "" };
         loop {
-            let answer = self.client.insist(Method::POST, path, Some(body)).await.answer;
+            let answer = self.client.retry_until_answered(Method::POST, path, Some(body)).await.answer;
             if answer.code() == "conversation_busy" {
-                self.client.bide(&answer).await;
+                self.client.back_off(&answer).await;
                 continue;
             }
             if !(200..=202).contains(&answer.status) {
@@ -222,7 +228,7 @@ impl Talker<'_> {
     }
 
     async fn look(&mut self) -> Answer {
-        let answer = self.client.get(&format!("/{}?wait=20s&view=rfc", self.told.name)).await;
+        let answer = self.client.get(&format!("/{}?wait=20s&view=rfc", self.record.name)).await;
         if answer.status != 200 {
             self.fault(format!("was acknowledged and is answered with {}: {}", answer.status, answer.body));
         }
@@ -230,8 +236,8 @@ impl Talker<'_> {
     }
 
     async fn cancel(&mut self) -> Answer {
-        let path = format!("/{}/cancel", self.told.name);
-        self.client.insist(Method::PATCH, &path, Some(&json!({}))).await;
+        let path = format!("/{}/cancel", self.record.name);
+        self.client.retry_until_answered(Method::PATCH, &path, Some(&json!({}))).await;
         self.look().await
     }
 
@@ -241,8 +247,8 @@ impl Talker<'_> {
             self.fault(format!("waits for something else than one call: {}", query.body));
             return self.look().await;
         };
-        let result = json!({"toolCallId": call, "toolResult": format!("{} was found", self.told.name)});
-        let posted = self.client.post(&format!("/{}/tool-result", self.told.name), &result).await;
+        let result = json!({"toolCallId": call, "toolResult": format!("{} was found", self.record.name)});
+        let posted = self.client.post(&format!("/{}/tool-result", self.record.name), &result).await;
         if posted.status != 200 {
             self.fault(format!("a result was answered with {}: {}", posted.status, posted.body));
         }

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bosun_engine::model::Deltas;
 
 /// Forwards deltas, and records that there were some.
-pub(super) struct Shown<'a> {
+pub(super) struct DeltaTracker<'a> {
     deltas: &'a dyn Deltas,
     any: AtomicBool,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> DeltaTracker<'a> {
     pub(super) fn new(deltas: &'a dyn Deltas) -> Self {
         Self { deltas, any: AtomicBool::new(false) }
     }
@@ -20,7 +20,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Deltas for Shown<'_> {
+impl Deltas for DeltaTracker<'_> {
     fn push(&self, text: &str) {
         self.any.store(true, Ordering::Relaxed);
         self.deltas.push(text);

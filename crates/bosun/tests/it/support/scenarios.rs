@@ -1,15 +1,15 @@
-//! The script of the model in the proofs, and the requests that play it.
+//! The script of the model in the proofs, and the requests that use it.
 //!
-//! Every scene ends with a sentence made of the results that the model was shown, in the order in
-//! which it asked for them, so the answer of a query tells what the model has seen.
+//! Every scenario ends with a sentence made of the results that the model was shown, in the order in
+//! which it asked for them, so the answer of a query shows what the model has seen.
 
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-/// What a query is about; its input is the name of the scene.
+/// What a query is about; its input is the name of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Scene {
+pub(crate) enum Scenario {
     /// One outside call.
     Outside,
     /// The same without a pause anywhere.
@@ -22,10 +22,13 @@ pub(crate) enum Scene {
     Inside,
     /// One inside call that must not be repeated.
     Once,
-    /// One inside call that must not be repeated, and runs on after its server has died.
+    /// One inside call that must not be repeated, and continues after its server has died.
     Pending,
     /// One inside call that must not be repeated, and that a person has to approve, next to one that runs at once.
     Approval,
+    /// An agent that asks an agent that asks an agent, with a call that must not be repeated on the first level and on
+    /// the third, and an outside call on the third.
+    Tree,
     /// An answer at once.
     Text,
     /// This many outside calls at once, from two to ten.
@@ -38,7 +41,7 @@ pub(crate) enum Scene {
     Endless,
 }
 
-impl Scene {
+impl Scenario {
     pub(crate) fn input(self) -> String {
         match self {
             Self::Outside => "outside".into(),
@@ -49,6 +52,7 @@ impl Scene {
             Self::Once => "once".into(),
             Self::Pending => "pending".into(),
             Self::Approval => "approval".into(),
+            Self::Tree => "tree".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
@@ -59,7 +63,7 @@ impl Scene {
 }
 
 /// The body that creates a query.
-pub(crate) fn query(name: &str, scene: Scene) -> Value {
+pub(crate) fn query(name: &str, scenario: Scenario) -> Value {
     let tool = |name: &str| {
         json!({
             "name": name,
@@ -67,10 +71,14 @@ pub(crate) fn query(name: &str, scene: Scene) -> Value {
             "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
         })
     };
-    let agent = if scene == Scene::Approval { "guarded" } else { "prover" };
+    let agent = match scenario {
+        Scenario::Approval => "guarded",
+        Scenario::Tree => "root",
+        _ => "prover",
+    };
     json!({
         "name": name,
-        "input": scene.input(),
+        "input": scenario.input(),
         "target": {"type": "agent", "name": agent},
         "toolSource": "hybrid",
         "externalTools": [tool("lookup"), tool("fetch")],
@@ -131,6 +139,44 @@ spec:
       name: ledger_idempotent
     - type: built-in
       name: read_result
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: root
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - {type: built-in, name: ledger}
+    - {type: built-in, name: read_result}
+    - {type: agent, name: middle, externalTools: ['*']}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: middle
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - {type: built-in, name: ledger_idempotent}
+    - {type: built-in, name: read_result}
+    - {type: agent, name: leaf, externalTools: [lookup]}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata:
+  name: leaf
+spec:
+  prompt: Prove it.
+  modelRef:
+    name: scripted
+  tools:
+    - {type: built-in, name: ledger}
+    - {type: built-in, name: read_result}
 ";
 
 fn script() -> String {
@@ -138,7 +184,7 @@ fn script() -> String {
         let asked: String =
             (0..calls).map(|key| format!("          - {{tool: lookup, arguments: {{key: 'k{key}'}}}}\n")).collect();
         let shown: Vec<_> = (0..calls).map(|index| format!("{{{{ result[{index}] }}}}")).collect();
-        let (input, shown) = (Scene::Several(calls).input(), shown.join("|"));
+        let (input, shown) = (Scenario::Several(calls).input(), shown.join("|"));
         format!("  - when: {{exactly: {input}}}\n    turns:\n      - call:\n{asked}      - say: \"{shown}\"\n")
     });
     SCRIPT.to_owned() + &several.collect::<String>()
@@ -202,6 +248,24 @@ scenes:
       - call:
           - {tool: ledger, arguments: {entry: approved}}
           - {tool: ledger_idempotent, arguments: {entry: free}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: tree}
+    turns:
+      - call:
+          - {tool: middle, arguments: {input: tree-middle}}
+          - {tool: ledger, arguments: {entry: root}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: tree-middle}
+    turns:
+      - call:
+          - {tool: ledger_idempotent, arguments: {entry: middle}}
+          - {tool: leaf, arguments: {input: tree-leaf}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: tree-leaf}
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: leaf}}
+          - {tool: lookup, arguments: {key: one}}
       - say: \"{{ result[0] }}|{{ result[1] }}\"
   - when: {exactly: text}
     turns:

@@ -1,0 +1,459 @@
+//! Agents and teams as tools, against the real process: child queries, their open calls at the root, and what survives a
+//! kill.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    program::{Server, workspace},
+    recovery::{crash_at, runs},
+    scripted::MODEL,
+    support::{
+        client::{Answer, Client, http, result},
+        scenarios::{self, Scenario},
+        server::{ProcessExit, World},
+    },
+};
+
+/// Agents with these tools, in YAML, other manifests, and the script of their model.
+fn agents(agents: &[(&str, &str)], others: &str, script: &str) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let mut manifests = MODEL.to_owned();
+    for (name, tools) in agents {
+        manifests.push_str(&format!(
+            "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {{name: {name}}}
+spec: {{prompt: Do as the script says., tools: {tools}}}
+"
+        ));
+    }
+    manifests.push_str(others);
+    std::fs::write(directory.path().join("agents.yaml"), manifests).unwrap();
+    std::fs::write(directory.path().join("model.script.yaml"), script).unwrap();
+    directory
+}
+
+fn team(spec: &str) -> String {
+    format!("---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Team\nmetadata: {{name: team}}\nspec: {spec}\n")
+}
+
+async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Answer {
+    client.ask(&method, path, body).await.expect("an answer")
+}
+
+async fn ask(client: &Client, body: Value) -> Value {
+    send(client, Method::POST, "?wait=20s&view=rfc", Some(&body)).await.body
+}
+
+fn asked(kind: &str, target: &str, input: &str) -> Value {
+    json!({"name": "q", "input": input, "target": {"type": kind, "name": target}})
+}
+
+/// An agent that asks another one, which asks a third one.
+const CHAIN: &str = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: second, arguments: {input: on}}]
+      - say: 'first({{ result.second }})'
+  - when: {exactly: on}
+    turns:
+      - call: [{tool: third, arguments: {input: end}}]
+      - say: 'second({{ result.third }})'
+  - when: {exactly: end}
+    turns:
+      - call: [{tool: lookup, arguments: {key: one}}]
+      - say: 'third({{ result.lookup }})'
+";
+
+fn chain() -> TempDir {
+    let first = "[{type: agent, name: second, externalTools: ['*']}]";
+    let second = "[{type: agent, name: third, externalTools: [lookup]}]";
+    agents(&[("first", first), ("second", second), ("third", "[]")], "", CHAIN)
+}
+
+fn with_lookup(mut body: Value) -> Value {
+    body["toolSource"] = json!("hybrid");
+    body["externalTools"] = json!([{
+        "name": "lookup",
+        "description": "Looks something up where only the client can",
+        "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
+    }]);
+    body
+}
+
+#[tokio::test]
+async fn the_root_shows_the_calls_of_its_descendants_and_takes_their_results() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let paused = ask(&client, with_lookup(asked("agent", "first", "go"))).await;
+    assert_eq!((&paused["status"], &paused["state"]), (&json!("tool_call_required"), &json!("waiting")), "{paused}");
+    let call = &paused["toolCalls"][0];
+    assert_eq!(call["agentPath"], json!(["first", "second", "third"]), "{call}");
+    assert_eq!(call["arguments"], json!({"key": "one"}));
+    let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+    let leaf = tree.pointer("/children/0/children/0").expect("three levels");
+    assert_eq!((&leaf["target"]["name"], &leaf["state"]), (&json!("third"), &json!("waiting")), "{tree}");
+    let id = call["id"].as_str().unwrap();
+    let ended = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&result(id, "42"))).await;
+    assert_eq!(ended.body["response"], "first(second(third(42)))", "{}", ended.body);
+    let again = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&result(id, "42"))).await;
+    assert!(again.replayed, "{}", again.body);
+    let other = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&result(id, "43"))).await;
+    assert_eq!((other.status, other.code()), (409, "already_resolved"));
+    let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+    assert_eq!(tree.pointer("/children/0/children/0/response"), Some(&json!("third(42)")), "{tree}");
+}
+
+#[tokio::test]
+async fn a_result_is_taken_at_the_child_and_by_the_name_of_the_tool_at_the_root() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    ask(&client, with_lookup(asked("agent", "first", "go"))).await;
+    let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+    let leaf = tree.pointer("/children/0/children/0").expect("three levels");
+    let (name, id) = (leaf["name"].as_str().unwrap(), leaf["toolCalls"][0]["id"].as_str().unwrap());
+    let posted = send(&client, Method::POST, &format!("/{name}/tool-result?view=rfc"), Some(&result(id, "7"))).await;
+    assert_eq!(posted.body["response"], "third(7)", "{}", posted.body);
+    let ended = send(&client, Method::GET, "/q?wait=20s&view=rfc", None).await;
+    assert_eq!(ended.body["response"], "first(second(third(7)))", "{}", ended.body);
+
+    let mut second = with_lookup(asked("agent", "first", "go"));
+    second["name"] = json!("named");
+    ask(&client, second).await;
+    let body = json!({"toolName": "lookup", "toolResult": "8"});
+    let ended = send(&client, Method::POST, "/named/tool-result?view=rfc", Some(&body)).await;
+    assert_eq!(ended.body["response"], "first(second(third(8)))", "{}", ended.body);
+    let again = send(&client, Method::POST, "/named/tool-result?view=rfc", Some(&body)).await;
+    assert!(again.replayed, "{}", again.body);
+}
+
+#[tokio::test]
+async fn the_stream_of_the_root_has_the_calls_of_descendants() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let url = format!("{}/v1/queries?stream=true", server.base);
+    let body = with_lookup(asked("agent", "first", "go"));
+    let mut stream = http().post(url).json(&body).send().await.unwrap();
+    let mut text = String::new();
+    let mut posted = false;
+    while let Some(more) = stream.chunk().await.unwrap() {
+        text.push_str(&String::from_utf8_lossy(&more));
+        if text.contains("event: tool_call\n") && text.ends_with("\n\n") && !posted {
+            posted = true;
+            let body = json!({"toolName": "lookup", "toolResult": "9"});
+            send(&Client::of(&server.base), Method::POST, "/q/tool-result?wait=0", Some(&body)).await;
+        }
+    }
+    assert_eq!(text.matches("event: tool_call\n").count(), 1, "{text}");
+    assert!(text.contains(r#""agentPath":["first","second","third"]"#), "{text}");
+    assert!(text.contains("first(second(third(9)))") && text.contains("event: complete"), "{text}");
+}
+
+#[tokio::test]
+async fn cancelling_the_root_cancels_down_the_tree_and_deleting_it_deletes_the_tree() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let paused = ask(&client, with_lookup(asked("agent", "first", "go"))).await;
+    let id = paused["toolCalls"][0]["id"].as_str().unwrap();
+    let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+    let names = ["/children/0/name", "/children/0/children/0/name"];
+    let names = names.map(|path| tree.pointer(path).and_then(Value::as_str).unwrap().to_owned());
+    send(&client, Method::POST, "/q/cancel", None).await;
+    for name in &names {
+        // The children are cancelled behind the answer to the caller of the root.
+        loop {
+            let seen = send(&client, Method::GET, &format!("/{name}?view=rfc"), None).await;
+            if seen.state() == "cancelled" {
+                break;
+            }
+            assert!(matches!(seen.state(), "waiting" | "running"), "{}", seen.body);
+        }
+    }
+    let late = send(&client, Method::POST, "/q/tool-result", Some(&result(id, "9"))).await;
+    assert_eq!((late.status, late.code()), (410, "call_cancelled"));
+    assert_eq!(send(&client, Method::DELETE, "/q", None).await.status, 204);
+    for name in &names {
+        assert_eq!(send(&client, Method::GET, &format!("/{name}"), None).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_tree_count_against_the_limit_of_the_root() {
+    let script = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: helper, arguments: {input: a}}]
+      - call: [{tool: helper, arguments: {input: b}}]
+      - say: '{{ result[0] }}|{{ result[1] }}'
+  - when: {exactly: a}
+    turns:
+      - call: [{tool: calculator, arguments: {expression: '1 + 1'}}, {tool: calculator, arguments: {expression: '1 + 2'}}]
+      - say: 'two'
+  - when: {exactly: b}
+    turns:
+      - call: [{tool: calculator, arguments: {expression: '2 + 2'}}]
+      - say: '{{ result[0] }}'
+";
+    let manifests = agents(
+        &[("first", "[{type: agent, name: helper}]"), ("helper", "[{type: builtin, name: calculator}]")],
+        "",
+        script,
+    );
+    let server = Server::start_with(manifests.path()).await;
+    let mut body = asked("agent", "first", "go");
+    // Three of them are spent by the first child and its call; the second child is the fourth.
+    body["maxToolCalls"] = json!(4);
+    let ended = ask(&Client::of(&server.base), body).await;
+    assert_eq!(ended["state"], "completed", "{ended}");
+    let response = ended["response"].as_str().unwrap();
+    assert!(response.starts_with("two|") && response.contains("the limit of 4 tool calls"), "{response}");
+}
+
+#[tokio::test]
+async fn agents_that_call_agents_are_stopped_at_the_fifth_level_and_a_failed_child_is_an_error_for_the_model() {
+    let script = "
+scenes:
+  - when: {exactly: deeper}
+    turns:
+      - call: [{tool: self, arguments: {input: deeper}}]
+      - say: '{{ result[0] }}'
+  - when: {exactly: fail}
+    turns:
+      - call: [{tool: broken, arguments: {input: x}}]
+      - say: '{{ result[0] }}'
+";
+    let broken = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: broken, annotations: {bosun.dev/max-tokens: \"1\"}}
+spec: {prompt: '', outputSchema: {type: object, required: [a], properties: {a: {type: string}}}}
+";
+    let tools = "[{type: agent, name: self}, {type: agent, name: broken}]";
+    let manifests = agents(&[("self", tools)], broken, script);
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let ended = ask(&client, asked("agent", "self", "deeper")).await;
+    assert!(ended["response"].as_str().unwrap().contains("levels deep"), "{ended}");
+    let mut depth = 0;
+    let mut tree = send(&client, Method::GET, "/q/tree", None).await.body;
+    while let Some(child) = tree.pointer("/children/0") {
+        depth += 1;
+        tree = child.clone();
+    }
+    assert_eq!(depth, 5);
+    let mut body = asked("agent", "self", "fail");
+    body["name"] = json!("fails");
+    let ended = ask(&client, body).await;
+    let response = ended["response"].as_str().unwrap();
+    assert_eq!(ended["state"], "completed", "{ended}");
+    assert!(response.contains("agent `broken` failed"), "{ended}");
+}
+
+#[tokio::test]
+async fn members_of_a_team_take_turns_by_its_strategy() {
+    let script = "
+scenes:
+  - when: 'The names are'
+    turns: [{say: 'c'}]
+  - when: 'c:'
+    turns: [{say: 'after c'}]
+  - when: 'b:'
+    turns: [{say: 'after b'}]
+  - when: 'a:'
+    turns: [{say: 'after a'}]
+  - when: start
+    turns: [{say: 'first'}]
+";
+    let members = "members: [{name: a, type: agent}, {name: b, type: agent}, {name: c, type: agent}]";
+    let edges = "graph: {edges: [{from: a, to: c}, {from: c, to: b}]}";
+    for (rest, order, answer) in [
+        ("strategy: sequential".to_owned(), "abc", "after b"),
+        ("strategy: sequential, loops: true, maxTurns: 4".to_owned(), "abca", "after c"),
+        ("strategy: round-robin, maxTurns: 2".to_owned(), "ab", "after a"),
+        (format!("strategy: graph, maxTurns: 9, {edges}"), "acb", "after c"),
+        ("strategy: selector, maxTurns: 2, selector: {agent: chooser}".to_owned(), "cc", "after c"),
+    ] {
+        let spec = format!("{{{members}, {rest}}}");
+        let all = [("a", "[]"), ("b", "[]"), ("c", "[]"), ("chooser", "[]")];
+        let manifests = agents(&all, &team(&spec), script);
+        let server = Server::start_with(manifests.path()).await;
+        let client = Client::of(&server.base);
+        let ended = ask(&client, asked("team", "team", "start")).await;
+        assert_eq!((&ended["state"], &ended["response"]), (&json!("completed"), &json!(answer)), "{rest}: {ended}");
+        let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+        let spoken = tree["children"].as_array().unwrap().iter().map(|child| child["target"]["name"].as_str().unwrap());
+        assert_eq!(spoken.collect::<String>(), order, "{rest}");
+    }
+}
+
+#[tokio::test]
+async fn a_team_is_a_tool_and_a_member_and_terminate_ends_it() {
+    let script = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: team, arguments: {input: work}}]
+      - say: 'the team said {{ result.team }}'
+  - when: 'b:'
+    turns: [{say: 'never'}]
+  - when: 'a:'
+    turns:
+      - call: [{tool: terminate, arguments: {response: enough}}]
+  - when: work
+    turns: [{say: 'some'}]
+";
+    let inner = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Team
+metadata: {name: inner}
+spec: {strategy: sequential, members: [{name: a, type: agent}]}
+";
+    let outer = team(
+        "{strategy: sequential, members: [{name: inner, type: team}, {name: b, type: agent}, {name: a, type: agent}]}",
+    );
+    let script = script.replace("'a:'", "'inner:'");
+    let manifests = agents(
+        &[("first", "[{type: team, name: team}]"), ("a", "[]"), ("b", "[{type: builtin, name: terminate}]")],
+        &format!("{inner}{outer}"),
+        &script,
+    );
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let ended = ask(&client, asked("agent", "first", "go")).await;
+    assert_eq!(ended["response"], "the team said enough", "{ended}");
+    let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+    assert_eq!(tree.pointer("/children/0/children/0/children/0/target/name"), Some(&json!("a")), "{tree}");
+    assert_eq!(tree.pointer("/children/0/children").and_then(Value::as_array).map(Vec::len), Some(2), "{tree}");
+}
+
+#[tokio::test]
+async fn a_tree_of_three_levels_survives_a_kill_in_every_window() {
+    for point in
+        ["child.appended", "child.durable", "call.delegated", "child.reported", "settle.appended", "turn.ended"]
+    {
+        for pass in 1..=2 {
+            let fault = format!("{point}:{pass}");
+            let world = World::new();
+            let query = scenarios::query("q", Scenario::Tree);
+            // The first windows are before the outside call, the others behind it.
+            let is_before = !matches!(point, "child.reported" | "settle.appended");
+            if is_before {
+                crash_at(&world, &fault, &query).await;
+            }
+            let mut server = if is_before { world.start().await } else { world.start_dying(&fault).await };
+            let client = Client::of(&server.base);
+            let paused = client.post("?wait=20s&view=rfc", &query).await;
+            assert_eq!(paused.state(), "waiting", "{fault}: {}", paused.body);
+            let id = paused.body["toolCalls"][0]["id"].as_str().unwrap().to_owned();
+            assert_eq!(paused.body["toolCalls"][0]["agentPath"], json!(["root", "middle", "leaf"]));
+            if !is_before {
+                let body = result(&id, "x");
+                let posted = client.ask(&Method::POST, "/q/tool-result?wait=0", Some(&body));
+                let (_, exit) = tokio::join!(posted, server.exit());
+                assert_eq!(exit, ProcessExit::AtFaultPoint, "{fault}");
+                server = world.start().await;
+            }
+            let client = Client::of(&server.base);
+            client.post("/q/tool-result?wait=0", &result(&id, "x")).await;
+            let ended = client.get("/q?wait=20s&view=rfc").await;
+            assert_eq!(ended.state(), "completed", "{fault}: {}", ended.body);
+            let tree = client.get("/q/tree").await.body;
+            let level = |tree: &Value| tree["children"].as_array().map(Vec::len);
+            assert_eq!((level(&tree), level(&tree["children"][0])), (Some(1), Some(1)), "{fault}: {tree}");
+            assert!(runs(&world, "ledger") <= 2, "{fault}: one on the first level and one on the third");
+            assert_eq!(server.kill().await, ProcessExit::Killed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn example_3_of_the_rfc_runs_with_ark_agents_and_outside_tools_at_the_leaves() {
+    let server = Server::start_with(&workspace().join("examples/teams")).await;
+    let client = Client::of(&server.base);
+    let tools = std::fs::read_to_string(workspace().join("examples/teams/tools.json")).unwrap();
+    let mut body = asked("agent", "manager", "Publish an article about tides");
+    body["toolSource"] = json!("hybrid");
+    body["externalTools"] = serde_json::from_str(&tools).unwrap();
+    let mut query = ask(&client, body).await;
+    let mut ways = Vec::new();
+    while query["status"] == "tool_call_required" {
+        let call = &query["toolCalls"][0];
+        let content = if call["name"] == "web_search" { "the moon" } else { "The moon makes the tides." };
+        ways.push(format!("{}:{}", call["agentPath"][1].as_str().unwrap(), call["name"].as_str().unwrap()));
+        let body = result(call["id"].as_str().unwrap(), content);
+        query = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&body)).await.body;
+    }
+    assert_eq!(ways, ["researcher:web_search", "writer:grammar_check"]);
+    assert_eq!(query["response"], "Published. Article: The moon makes the tides.", "{query}");
+}
+
+#[tokio::test]
+async fn approvals_of_descendants_are_shown_and_decided_at_the_root() {
+    let script = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: second, arguments: {input: on}}]
+      - say: 'first({{ result.second }})'
+  - when: {exactly: on}
+    turns:
+      - call: [{tool: noop, arguments: {message: hello}}]
+      - say: 'second({{ result.noop }})'
+";
+    let second = "[{type: builtin, name: noop, approval: {required: true}}]";
+    let manifests = agents(&[("first", "[{type: agent, name: second}]"), ("second", second)], "", script);
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let paused = ask(&client, asked("agent", "first", "go")).await;
+    assert_eq!(paused["status"], "approval_required", "{paused}");
+    assert_eq!(paused["approvals"][0]["agentPath"], json!(["first", "second"]), "{paused}");
+    let open = http().get(format!("{}/v1/approvals", server.base)).send().await.unwrap();
+    let open: Value = open.json().await.unwrap();
+    assert_eq!(open["items"][0]["id"], paused["approvals"][0]["id"], "{open}");
+    let decision = json!({"toolCallId": paused["approvals"][0]["id"], "decision": "approved"});
+    let ended = send(&client, Method::POST, "/q/approval?view=rfc", Some(&decision)).await;
+    assert_eq!(ended.body["state"], "completed", "{}", ended.body);
+    assert!(ended.body["response"].as_str().unwrap().starts_with("first(second("), "{}", ended.body);
+}
+
+#[tokio::test]
+async fn the_running_time_of_a_tree_is_that_of_its_root() {
+    let script = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: second, arguments: {input: on}}]
+      - delay: 1h
+        say: 'first({{ result.second }})'
+  - when: {exactly: on}
+    turns:
+      - delay: 1h
+        say: never
+";
+    let manifests = agents(&[("first", "[{type: agent, name: second}]"), ("second", "[]")], "", script);
+    let server = Server::start_with(manifests.path()).await;
+    let mut body = asked("agent", "first", "go");
+    body["timeout"] = json!("700ms");
+    let ended = ask(&Client::of(&server.base), body).await;
+    assert_eq!((&ended["state"], &ended["error"]["code"]), (&json!("failed"), &json!("query_timeout")), "{ended}");
+}
+
+#[tokio::test]
+async fn a_tree_makes_progress_with_a_single_permit() {
+    let world = World::new().with(&["--max-running", "1"]);
+    let mut server = world.start().await;
+    let client = Client::of(&server.base);
+    let paused = client.post("?wait=20s&view=rfc", &scenarios::query("q", Scenario::Tree)).await;
+    let id = paused.body["toolCalls"][0]["id"].as_str().unwrap();
+    let ended = client.post("/q/tool-result?view=rfc&wait=20s", &result(id, "x")).await;
+    assert_eq!(ended.state(), "completed", "{}", ended.body);
+    assert_eq!(server.kill().await, ProcessExit::Killed);
+}

@@ -1,0 +1,43 @@
+// The existing ARK nodes, from the folder that ARK_NODES names: the package `n8n-nodes-ark`, built from a checkout. It is not
+// part of this repository. Without it, `tests/it/nodes.rs` replays what they send.
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const ARK_NODES = process.env.ARK_NODES;
+
+export const CREDENTIAL = { id: 'arknodes00000001', name: 'ARK', type: 'arkApi' };
+
+/** Each node with its parameters, and what its item must have. */
+export const CASES = [
+	{ node: 'arkAgent', parameters: { agent: 'ark-helper', input: 'Greet me', wait: true }, expect: { response: 'Hello from ARK', status: 'done' } },
+	{ node: 'arkAgentAdvanced', parameters: { configMode: 'static', agent: 'ark-helper', input: 'Greet me', wait: true, timeout: '30s' }, expect: { response: 'Hello from ARK', agentName: 'ark-helper' } },
+	{ node: 'arkAgentTool', parameters: { configMode: 'static', agentName: 'ark-helper', namespace: 'default', timeout: '30s' }, expect: { response: 'Hello from ARK' } },
+	{ node: 'arkTeam', target: 'team', parameters: { team: 'pair', input: 'Greet me', wait: true }, expect: { response: 'Hello from ARK' } },
+	{ node: 'arkModel', parameters: { model: 'e2e', prompt: 'Greet me', temperature: 0.3 }, expect: { response: 'Hello from ARK', status: 'completed' } },
+	{ node: 'arkModelSelector', parameters: { model: 'e2e' }, expect: {} },
+	{ node: 'arkMemory', parameters: { memory: 'default' }, expect: {} },
+	{ node: 'arkTool', parameters: { selectionMode: 'select', tool: 'calculator' }, expect: {} },
+	{ node: 'arkEvaluation', parameters: { evaluationType: 'direct', evaluator: 'quality', input: 'Greet me', output: 'Hello', wait: true, timeout: 30, scope: ['relevance'], minScore: 0.8, temperature: 0.1, maxTokens: {} }, expect: { status: { phase: 'done', score: '0.9', passed: true } } },
+];
+
+/** Writes a workflow for each node into `folder`: a webhook, and the node. */
+export function writeWorkflows(folder) {
+	for (const [index, { node, parameters }] of CASES.entries()) {
+		const type = `n8n-nodes-ark.${node}`;
+		const credentials = { arkApi: { id: CREDENTIAL.id, name: CREDENTIAL.name } };
+		const workflow = {
+			id: `arknodes${String(index).padStart(8, '0')}`,
+			name: `ARK nodes: ${node}`,
+			nodes: [
+				{ id: randomUUID(), name: 'Webhook', type: 'n8n-nodes-base.webhook', typeVersion: 2, position: [0, 0], parameters: { httpMethod: 'POST', path: `ark-${node}`, responseMode: 'lastNode', options: {} }, webhookId: randomUUID() },
+				{ id: randomUUID(), name: 'Input', type: 'n8n-nodes-base.set', typeVersion: 3.4, position: [150, 0], parameters: { mode: 'raw', jsonOutput: '{"input": "Greet me"}', options: {} } },
+				{ id: randomUUID(), name: 'ARK', type, typeVersion: 1, position: [300, 0], parameters, credentials },
+			],
+			connections: { Webhook: { main: [[{ node: 'Input', type: 'main', index: 0 }]] }, Input: { main: [[{ node: 'ARK', type: 'main', index: 0 }]] } },
+			settings: { executionOrder: 'v1' },
+			active: false,
+		};
+		writeFileSync(join(folder, `ark-${node}.json`), JSON.stringify(workflow));
+	}
+}
