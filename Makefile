@@ -95,9 +95,9 @@ interop: ## the converters of Zod, n8n and OpenAPI and the stand-ins for model A
 	interop/nango/run.sh
 	BOSUN_MCP_PEERS=all $(CARGO) test $(LOCKED) -p bosun --test it -- mcp::peers::
 
-tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branch 1.0-dev> (needs Python)
+tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branch 1.0-dev or 0.3.x> (needs Python)
 	$(CARGO) build --quiet $(LOCKED) -p bosun
-	interop/a2a/tck/run.sh $(KIT) --transport jsonrpc,http_json
+	interop/a2a/tck/run.sh $(KIT)
 
 otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings

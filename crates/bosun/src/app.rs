@@ -15,6 +15,7 @@ use bosun_adapters::{
     address::Reachable,
     blob::BlobDirectory,
     manifests::Library,
+    outbound::{Pool, WebhookClient},
     runner::builtin::Builtins,
     secret::Secrets,
     store::sqlite::{OpenError, Sqlite, audit::spool},
@@ -54,6 +55,7 @@ pub(crate) struct App {
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
     mcp: McpServers,
+    webhooks: Arc<WebhookClient>,
 }
 
 impl App {
@@ -77,6 +79,7 @@ impl App {
         let agents = manifests.agents.iter().map(|agent| agent.name.clone()).collect();
         let secrets = Arc::new(Secrets::new(Some(config.secrets.clone()), std::env::vars()));
         let reachable = Reachable::new(config.allow_private.iter().cloned());
+        let webhooks = WebhookClient::new(Pool::new(reachable.clone()));
         let mut library = Library::new(manifests, Arc::clone(&secrets), reachable, builtins);
         if let Some(settings) = config.nango() {
             library = library.with_nango(settings, clock.clone());
@@ -96,7 +99,8 @@ impl App {
         let (hosts, max_connections) = (config.allow_host.clone(), config.max_connections);
         let a2a_errors = config.a2a_errors.unwrap_or_default();
         let data = config.data.clone();
-        Ok(Self { engine, reloader, access_watcher, data, hosts, max_connections, a2a_errors, agents, mcp })
+        let webhooks = Arc::new(webhooks);
+        Ok(Self { engine, reloader, access_watcher, data, hosts, max_connections, a2a_errors, agents, mcp, webhooks })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
@@ -112,8 +116,9 @@ impl App {
         };
         let reloads = self.reloader.run(of_sources, stopping);
         let reload = Arc::new(self.reloader.clone());
-        let state =
-            bosun_edges::AppState::with_reload(self.engine.clone(), access, self.hosts, reload, self.a2a_errors);
+        let (engine, webhooks) = (self.engine.clone(), Some(self.webhooks as _));
+        let state = bosun_edges::AppState::with_reload(engine, access, self.hosts, reload, self.a2a_errors, webhooks);
+        let notified = bosun_edges::deliver_notifications(state.clone());
         let router = bosun_edges::router(state);
         let limits = bosun_edges::ConnectionLimits { max_connections: self.max_connections, grace: GRACE };
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), limits);
@@ -125,7 +130,7 @@ impl App {
         };
         let acts = import_spooled_records(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
-        tokio::join!(served, drained, doors, reloads, acts, announced);
+        tokio::join!(served, drained, doors, reloads, acts, announced, notified);
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");

@@ -67,6 +67,8 @@ pub enum Excess {
     NextPage,
     /// The oldest are left out of the list.
     OldestLeftOut,
+    /// It is deleted.
+    Deleted,
     /// A reference replaces it.
     Referenced,
     /// The least recently used entries are evicted.
@@ -135,6 +137,10 @@ ceilings! {
     RPC_ID_BYTES: Request = 1_024, Bytes, Excess::Code("invalid_request");
     /// The id of a message (A2A)
     MESSAGE_ID_BYTES: Request = 1_024, Bytes, Excess::Fault("too_large");
+    /// Push notification configs of one task (A2A)
+    PUSH_CONFIGS: Request = 10, Count, Excess::Code("invalid_request");
+    /// The id, the address, the token, and the credentials of a push notification config, each (A2A)
+    PUSH_FIELD_BYTES: Request = 2 * KIB, Bytes, Excess::Fault("too_large");
 
     /// Tools that one request brings
     TOOLS: Schema = 1_000, Count, Excess::Fault("too_big");
@@ -207,6 +213,8 @@ ceilings! {
     TASK_PAGE_ENTRIES: Answer = 100, Count, Excess::Fault("invalid_number");
     /// Queries of a namespace, newest first, among which the tasks of an agent are listed (A2A)
     TASKS_LISTED: Answer = 2_000, Count, Excess::OldestLeftOut;
+    /// Attempts in a row to post a push notification; then its config is deleted (A2A)
+    PUSH_ATTEMPTS: Answer = 12, Count, Excess::Deleted;
 
     /// Cached compiled schemas
     SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;

@@ -3,26 +3,28 @@
 //! An edge parses a request, converts it to the engine's types, and serializes the engine's answer for its
 //! protocol. It decides nothing about a query and holds no state of it: a connection may break at any moment
 //! without effect. Here are ARK's REST API, with the tool calls that the n8n RFC adds to it, and A2A. What every edge
-//! does with queries is in [`asking`](self), and what HTTP needs in [`http`](self).
+//! does with queries is in [`asking`](self), what HTTP needs in [`http`](self), and what belongs to no protocol in
+//! [`server`](self).
 
 mod a2a;
 mod ark;
 mod asking;
 pub mod auth;
 mod http;
+mod server;
 #[cfg(test)]
 mod tests;
 
 use std::{ops::Deref, sync::Arc};
 
-use bosun_engine::{Engine, reload::Reload};
+use bosun_engine::{Engine, reload::Reload, webhook::PostWebhooks};
 
 use bosun_core::Timestamp;
 
 use auth::refusals::Refusals;
 use http::metrics::Requests;
 
-pub use a2a::error::ErrorMapping;
+pub use a2a::{error::ErrorMapping, push::deliver::deliver_notifications};
 pub use http::serve::{ConnectionLimits, serve};
 
 /// The protocols that are served, each with its own paths.
@@ -57,6 +59,8 @@ pub struct Served {
     reload: Arc<dyn Reload>,
     started_at: Timestamp,
     error_mapping: ErrorMapping,
+    /// Posts push notifications; without it there are none.
+    webhooks: Option<Arc<dyn PostWebhooks>>,
 }
 
 impl AppState {
@@ -65,10 +69,11 @@ impl AppState {
     #[must_use]
     pub fn new(engine: Engine, access: auth::Access, hosts: Vec<String>) -> Self {
         let reload = Arc::new(engine.clone());
-        Self::with_reload(engine, access, hosts, reload, ErrorMapping::default())
+        Self::with_reload(engine, access, hosts, reload, ErrorMapping::default(), None)
     }
 
-    /// The same, with sources that `reload` reads again, and errors of A2A as one edition of it maps them.
+    /// The same, with sources that `reload` reads again, errors of A2A as one edition of it maps them, and push
+    /// notifications that `webhooks` posts.
     #[must_use]
     pub fn with_reload(
         engine: Engine,
@@ -76,9 +81,11 @@ impl AppState {
         hosts: Vec<String>,
         reload: Arc<dyn Reload>,
         error_mapping: ErrorMapping,
+        webhooks: Option<Arc<dyn PostWebhooks>>,
     ) -> Self {
         let (requests, refusals, started_at) = (Requests::default(), Refusals::default(), engine.now());
-        Self(Arc::new(Served { engine, access, hosts, requests, refusals, reload, started_at, error_mapping }))
+        let served = Served { engine, access, hosts, requests, refusals, reload, started_at, error_mapping, webhooks };
+        Self(Arc::new(served))
     }
 
     /// When this server began to serve.
@@ -101,7 +108,8 @@ impl Deref for AppState {
 
 /// All routes of the server, with everything that guards them.
 pub fn router(app: AppState) -> axum::Router {
-    let router = a2a::routes::add(axum::Router::new(), &app);
+    let router = server::routes::add(axum::Router::new(), &app);
+    let router = a2a::routes::add(router, &app);
     let router = ark::routes::add(router, &app).with_state(app.clone());
     http::middleware::wrap(http::leading_slashes::merge(router), app)
 }

@@ -48,6 +48,8 @@ pub const POINTS: &[&str] = &[
     "store.removed",
     "store.resource",
     "store.resource_kept",
+    "store.webhook",
+    "store.webhook_kept",
     "store.maintain",
     "store.maintained",
     "open.commit",

@@ -30,6 +30,7 @@ mod tests;
 pub mod tool_server;
 mod turns;
 pub mod user_connections;
+pub mod webhook;
 
 pub use blob::Blobs;
 pub use clock::{Clock, SystemClock};

@@ -5,6 +5,7 @@
 //! without a disk.
 
 mod conversations;
+mod webhooks;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, btree_map},
@@ -47,6 +48,7 @@ struct MemoryState {
     documents: BTreeMap<ContentHash, Arc<str>>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     resources: BTreeMap<ResourceKey, StoredResource>,
+    webhooks: webhooks::MemoryWebhooks,
     /// In the batches in which they were written: no record is ever moved.
     records: BTreeMap<Namespace, Vec<Vec<AuditRecord>>>,
     usage: BTreeMap<(Namespace, Hour), UsageTotals>,
@@ -211,6 +213,7 @@ impl MemoryState {
         for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == uid) {
             remembered.until = Some(now.after(REQUESTS_KEPT));
         }
+        self.webhooks.retain(|(query, _), _| *query != uid);
         for hash in query.documents {
             if self.queries.values().all(|other| !other.documents.contains(&hash)) {
                 self.documents.remove(&hash);

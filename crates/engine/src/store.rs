@@ -27,11 +27,13 @@ pub mod conversations;
 mod finding;
 mod records;
 mod rejections;
+mod webhooks;
 
 pub use conversations::Conversations;
 pub use finding::{QueryPage, QueryTerm, TermChange};
 pub use records::{FoundRecords, Numbered, RecordSearch, Records};
 pub use rejections::{Rejection, Rejections};
+pub use webhooks::{Webhook, WebhookChange, WebhookKey, WebhookProgress, Webhooks};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -316,7 +318,7 @@ pub enum StoreError {
 
 /// Stores journals. `testing::store_contract` is the specification.
 #[async_trait]
-pub trait Store: Records + Conversations + 'static {
+pub trait Store: Records + Conversations + Webhooks + 'static {
     /// Orders `append` behind all earlier ones and returns at once; nothing is promised until [`Store::durable`]
     /// resolves. Commits follow within a few milliseconds even without a waiter.
     ///

@@ -1,6 +1,6 @@
 #!/bin/sh
-# usage: run.sh <checkout of a2aproject/a2a-tck, branch 1.0-dev> [arguments of run_tck.py]
-# Runs the compatibility kit against a server with an agent of its own. The kit is not part of the project.
+# usage: run.sh <checkout of a2aproject/a2a-tck, branch 1.0-dev or 0.3.x> [arguments of run_tck.py]
+# Runs a compatibility kit against a server with an agent of its own. The kit is not part of the project.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 kit="${1:?the checkout of a2aproject/a2a-tck}"
@@ -11,11 +11,27 @@ place="$(mktemp -d)"
 started=""
 trap 'kill $started 2>/dev/null; rm -rf "$place"' EXIT
 [ -x "$kit/venv/bin/python" ] || { python3 -m venv "$kit/venv" && "$kit/venv/bin/pip" install --quiet "$kit"; }
-"$program" serve --listen 127.0.0.1:0 --data "$place/data" --manifests "$here/agents" --a2a-errors 1.0.0 > "$place/out" &
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+model="$(free_port)"
+port="$(free_port)"
+if grep -q -e --sut-url "$kit/run_tck.py"; then
+  version=0.3 where="--sut-url http://127.0.0.1:$port/a2a"
+  [ "$#" -gt 0 ] || set -- --category mandatory --transports jsonrpc,rest
+else
+  version=1.0 where="--sut-host http://127.0.0.1:$port"
+  [ "$#" -gt 0 ] || set -- --transport jsonrpc,http_json
+fi
+python3 "$here/model.py" "$model" "$version" &
 started="$!"
+mkdir "$place/agents"
+sed "s/MODEL_PORT/$model/" "$here/agents/agent.yaml" > "$place/agents/agent.yaml"
+# The kit receives push notifications on this machine.
+"$program" serve --listen 127.0.0.1:0 --data "$place/data" --manifests "$place/agents" --a2a-errors 1.0.0 \
+  --allow-private 127.0.0.1 --allow-private localhost > "$place/out" &
+started="$started $!"
 until server="$(sed -n 's/^listening on \([^ ]*\).*/\1/p' "$place/out")" && [ -n "$server" ]; do sleep 0.1; done
-port="$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
-python3 "$here/proxy.py" "$port" "$server" &
+python3 "$here/proxy.py" "$port" "$server" "$version" &
 started="$started $!"
 cd "$kit"
-./venv/bin/python run_tck.py --sut-host "http://127.0.0.1:$port" "$@"
+# shellcheck disable=SC2086 # two words
+./venv/bin/python run_tck.py $where "$@"

@@ -11,6 +11,7 @@ mod document;
 mod pool;
 mod resolver;
 pub(crate) mod retry;
+mod webhook;
 
 use std::error::Error;
 
@@ -22,6 +23,7 @@ use crate::address::NotPublic;
 
 pub use document::{FetchError, RemoteDocument, fetch};
 pub use pool::{Body, Client, Pool};
+pub use webhook::WebhookClient;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 

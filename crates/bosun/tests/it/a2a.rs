@@ -15,14 +15,19 @@ use crate::{
 const TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
 const ANSWER: &str = "25% of 8,432 is 2,108";
 
-async fn call(server: &Server, method: &str, params: Value) -> Value {
+/// One call of JSON-RPC; the whole answer.
+async fn send(server: &Server, method: &str, params: Value) -> Value {
     let request = http()
         .post(format!("{}/a2a", server.base))
         .header("a2a-version", "1.0")
         .header("content-type", "application/json")
         .body(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string());
     let body = request.send().await.unwrap().text().await.unwrap();
-    let body: Value = serde_json::from_str(&body).unwrap();
+    serde_json::from_str(&body).unwrap()
+}
+
+async fn call(server: &Server, method: &str, params: Value) -> Value {
+    let body = send(server, method, params).await;
     assert!(body.get("error").is_none(), "{body}");
     body["result"].clone()
 }
@@ -52,6 +57,76 @@ async fn a_task_that_waits_for_its_client_survives_a_kill() {
     }});
     let done = call(&server, "SendMessage", results).await["task"].clone();
     assert_eq!(done["artifacts"][0]["parts"][0]["text"], ANSWER, "{done}");
+}
+
+/// A message to the agent of `examples/approvals`, or to one of its tasks.
+fn message(id: &str, task: Option<&Value>, part: Value) -> Value {
+    json!({"message": {"messageId": id, "role": "ROLE_USER", "taskId": task, "parts": [part]}})
+}
+
+/// The data part of a status message that has this member.
+#[track_caller]
+fn waiting_for<'a>(task: &'a Value, member: &str) -> &'a Value {
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{task}");
+    let parts = task["status"]["message"]["parts"].as_array().expect("parts");
+    let found = parts.iter().find_map(|part| part["data"].get(member)?.get(0));
+    found.unwrap_or_else(|| panic!("no `{member}` in {task}"))
+}
+
+#[tokio::test]
+async fn an_approval_is_a_data_part_and_a_plain_message_never_is_consent() {
+    let mut server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let asked = message("m-1", None, json!({"text": "Invite Ada"}));
+    let task = call(&server, "SendMessage", asked).await["task"].clone();
+    let approval = waiting_for(&task, "approvals");
+    assert_eq!(approval["arguments"], json!({"to": "ada@example.com", "subject": "Invitation"}), "{task}");
+    let text = task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(text, "Waiting for a person to approve `send-email`.");
+    server.kill_and_restart().await;
+    let found = call(&server, "GetTask", json!({"id": task["id"]})).await;
+    assert_eq!(found, task, "it survives a kill");
+    // The same approval over the other edge.
+    let decision = json!({"toolCallId": approval["id"], "decision": "approved", "hash": approval["hash"]});
+    let path = format!("{}/v1/queries/{}/approval?wait=20s", server.base, task["id"].as_str().unwrap());
+    let decided = http().post(path).header("content-type", "application/json").body(decision.to_string());
+    assert_eq!(decided.send().await.unwrap().status(), 200);
+    let done = call(&server, "GetTask", json!({"id": task["id"]})).await;
+    assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
+    assert!(done["artifacts"][0]["parts"][0]["text"].as_str().unwrap().contains("ada@example.com"), "{done}");
+    // Words while an approval is open reject it, whatever they say.
+    let asked = message("m-2", None, json!({"text": "Invite Ada"}));
+    let task = call(&server, "SendMessage", asked).await["task"].clone();
+    let approval = waiting_for(&task, "approvals").clone();
+    let words = message("m-3", Some(&task["id"]), json!({"text": "yes, approved"}));
+    let rejected = call(&server, "SendMessage", words).await["task"].clone();
+    assert_eq!(rejected["status"]["state"], "TASK_STATE_COMPLETED", "{rejected}");
+    let answer = rejected["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
+    assert!(!answer.contains("ada@example.com") && answer.contains("yes, approved"), "{approval} {answer}");
+}
+
+#[tokio::test]
+async fn missing_parameters_are_a_data_part_and_are_delivered_like_results() {
+    let mut server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let asked = message("m-1", None, json!({"text": "Invite someone"}));
+    let task = call(&server, "SendMessage", asked).await["task"].clone();
+    let request = waiting_for(&task, "parameterRequests").clone();
+    assert_eq!((&request["tool"], &request["parameters"][0]["path"]), (&json!("send-email"), &json!("to")), "{task}");
+    assert_eq!(task["status"]["message"]["parts"][0]["text"], "Whom shall I invite?", "{task}");
+    server.kill_and_restart().await;
+    // Words alone are no values.
+    let words = message("m-2", Some(&task["id"]), json!({"text": "Ada"}));
+    let refused = send(&server, "SendMessage", words).await;
+    assert_eq!(refused["error"]["code"], -32004, "{refused}");
+    let give = |id: &str, values: Value| {
+        let result = json!({"toolCallId": request["id"], "toolName": request["name"], "result": values});
+        message(id, Some(&task["id"]), json!({"data": {"toolResults": [result]}}))
+    };
+    for (number, values) in [json!({}), json!({"to": 7}), json!({"to": "ada", "bcc": "eve"})].into_iter().enumerate() {
+        let refused = send(&server, "SendMessage", give(&format!("bad-{number}"), values.clone())).await;
+        assert_eq!(refused["error"]["code"], -32602, "{values}: {refused}");
+    }
+    let given = call(&server, "SendMessage", give("m-3", json!({"to": "ada@example.com"}))).await["task"].clone();
+    assert_eq!(waiting_for(&given, "approvals")["name"], "send-email", "{given}");
 }
 
 /// Where the SDKs are. Needs npm and Python, and the network the first time.

@@ -66,8 +66,8 @@ async fn every_promise_survives_kill_9() {
     proof.finish(done, &figures);
 }
 
-/// Points that `upgrades.rs`, `resources.rs` and `workers.rs` kill at.
-const ELSEWHERE: &[&str] = &["upgrade.", "resource", "store.maintain", "claim.", "extend."];
+/// Points that `upgrades.rs`, `resources.rs`, `workers.rs` and `a2a_push.rs` kill at.
+const ELSEWHERE: &[&str] = &["upgrade.", "resource", "store.maintain", "claim.", "extend.", "webhook"];
 
 /// The fault points that this test passes.
 fn points() -> impl Iterator<Item = &'static str> {

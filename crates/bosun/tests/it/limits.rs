@@ -17,6 +17,7 @@ const WORKERS: &str = "crates/bosun/tests/it/workers.rs";
 const ENGINE: &str = "crates/engine/src/tests/ceilings.rs";
 const NANGO: &str = "crates/bosun/tests/it/nango.rs";
 const AGENT_TOOLS: &str = "crates/bosun/tests/it/agent_tools.rs";
+const PUSH: &str = "crates/bosun/tests/it/a2a_push.rs";
 const BLOCKS: &str = "crates/engine/src/tests/blocks.rs";
 
 /// The row, the file and the name of its test.
@@ -43,6 +44,13 @@ const CASES: &[(&str, &str, &str)] = &[
     ("LEASE_SECONDS", WORKERS, "what_a_worker_asks_for_has_ceilings"),
     ("RPC_ID_BYTES", REQUESTS, "the_ids_of_a2a"),
     ("MESSAGE_ID_BYTES", REQUESTS, "the_ids_of_a2a"),
+    ("PUSH_CONFIGS", PUSH, "configs_are_created_read_listed_and_deleted_over_both_bindings"),
+    ("PUSH_FIELD_BYTES", PUSH, "an_address_that_is_private_is_refused_unless_the_operator_lists_it"),
+    (
+        "PUSH_ATTEMPTS",
+        "crates/edges/src/tests/a2a/push.rs",
+        "a_receiver_that_always_fails_loses_its_webhook_after_the_last_attempt",
+    ),
     ("CHANGES_BYTES", REQUESTS, "changes_of_a_query"),
     ("PAGE_ENTRIES", REQUESTS, "entries_of_a_page"),
     ("TASK_PAGE_ENTRIES", REQUESTS, "entries_of_a_page_of_tasks"),

@@ -8,6 +8,7 @@
 )]
 
 mod a2a;
+mod a2a_push;
 mod access;
 mod agent_tools;
 mod approvals;

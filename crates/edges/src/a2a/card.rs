@@ -193,7 +193,7 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
         version: env!("CARGO_PKG_VERSION"),
         capabilities: AgentCapabilities {
             streaming: true,
-            push_notifications: false,
+            push_notifications: app.webhooks.is_some(),
             extensions: vec![AgentExtension {
                 uri: CLIENT_TOOLS,
                 description: "The client brings tools to a task and runs their calls itself",

@@ -5,16 +5,17 @@
 //! - [`reading`]: parameters of both generations in one form; [`operations`]: what is done with them;
 //! - [`task`] and [`stream`]: queries as tasks and as events; [`task_page`]: pages of them; [`wire`]: the objects of 1.0, [`v03`]: those of 0.3;
 //! - [`tools`]: the client-tools extension, and the forms of seed 003;
-//! - [`card`]: agent cards; [`error`]: errors as the protocol writes them.
+//! - [`card`]: agent cards; [`error`]: errors as the protocol writes them;
+//! - [`push`]: webhooks of a task, and what is posted to them.
 //!
-//! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else. Push
-//! notifications and gRPC are absent: the card says so, and their operations are refused by name.
+//! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else. gRPC is absent.
 
 mod card;
 pub(crate) mod error;
 mod negotiate;
 mod operations;
 mod person;
+pub(crate) mod push;
 mod reading;
 mod rest;
 pub(crate) mod routes;

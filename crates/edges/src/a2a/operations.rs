@@ -69,12 +69,14 @@ impl AgentRequest {
     }
 
     /// Refuses a caller without the right in this namespace.
-    fn need(&self, right: Right) -> Result<(), A2aError> {
+    pub(super) fn need(&self, right: Right) -> Result<(), A2aError> {
         gate::check_right(Needs::Here(right), self.caller.grant()).map_err(Into::into)
     }
 
     fn shown(&self, history: Option<usize>) -> Shown {
-        Shown { content: self.caller.grant().rights.has(Right::Read), ..Shown::all(history) }
+        let rights = self.caller.grant().rights;
+        let content = rights.has(Right::Read);
+        Shown { content, approvals: content || rights.has(Right::Approve), ..Shown::all(history) }
     }
 
     /// `SendMessage`: creates a task, or continues one.
@@ -106,10 +108,24 @@ impl AgentRequest {
         stream::open(self.engine(), &snapshot, envelope, terms).await
     }
 
-    async fn accept(&self, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
-        match params.message.task_id.clone() {
-            Some(task) => self.follow_up(&task, params, wait).await,
-            None => self.create(params, wait).await,
+    async fn accept(&self, mut params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+        let push = params.push.take();
+        push.as_ref().map_or(Ok(()), |config| self.check_push(config))?;
+        match (params.message.task_id.clone(), push) {
+            (Some(task), None) => self.follow_up(&task, params, wait).await,
+            (Some(task), Some(config)) => {
+                self.create_push(&task, config).await?;
+                self.follow_up(&task, params, wait).await
+            }
+            (None, None) => self.create(params, wait).await,
+            (None, Some(config)) => {
+                self.need(Right::Read)?;
+                // First the task, then its webhook, then the wait: all that follows its creation is posted.
+                let created = self.create(params, None).await?;
+                self.put_push(&created, config, 1).await?;
+                let key = (created.head.namespace.clone(), created.head.name.clone());
+                Ok(self.engine().get(&key, wait).await?)
+            }
         }
     }
 
@@ -233,7 +249,7 @@ impl AgentRequest {
     }
 
     /// A task of this agent, by its id: the name of its query.
-    async fn find(&self, id: &str) -> Result<(QueryKey, Snapshot), A2aError> {
+    pub(super) async fn find(&self, id: &str) -> Result<(QueryKey, Snapshot), A2aError> {
         let name: QueryName = id.parse().map_err(|_| task_not_found(id, None))?;
         let key = (self.namespace.clone(), name);
         let snapshot = self.engine().get(&key, None).await?;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{
     error::{A2aError, ErrorKind},
     negotiate::Generation,
+    push::{self, PushConfig},
     wire::{MessagePart, Metadata, PartContent, TaskState},
 };
 use crate::http::{
@@ -33,6 +34,8 @@ pub(super) struct SendParams {
     pub(super) metadata: Metadata,
     /// Seed 003's `params.tools`.
     pub(super) tools: Option<Value>,
+    /// Where to post what happens to the task.
+    pub(super) push: Option<PushConfig>,
 }
 
 #[derive(Debug)]
@@ -72,16 +75,16 @@ pub(super) struct ResumeParams {
 }
 
 /// The parameters of a request, which must be an object.
-struct ReadParams {
+pub(super) struct ReadParams {
     report: RequestReport,
 }
 
 impl ReadParams {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { report: RequestReport::new(Code::InvalidRequest, Vec::new()) }
     }
 
-    fn fields(&self, params: Value) -> Result<BodyFields<'_>, A2aError> {
+    pub(super) fn fields(&self, params: Value) -> Result<BodyFields<'_>, A2aError> {
         let params = if params.is_null() { Value::Object(Map::new()) } else { params };
         let kind = kind_of(&params);
         self.report.body(params).map_err(|_| {
@@ -89,13 +92,13 @@ impl ReadParams {
         })
     }
 
-    fn conclude(self) -> Result<(), A2aError> {
+    pub(super) fn conclude(self) -> Result<(), A2aError> {
         self.report.conclude().map(drop).map_err(Into::into)
     }
 }
 
 /// The name under which a field is: as the specification writes it, or in snake_case.
-fn name_in(fields: &BodyFields<'_>, camel: &str) -> String {
+pub(super) fn name_in(fields: &BodyFields<'_>, camel: &str) -> String {
     if fields.has(camel) {
         return camel.to_owned();
     }
@@ -109,12 +112,12 @@ fn name_in(fields: &BodyFields<'_>, camel: &str) -> String {
     if fields.has(&snake) { snake } else { camel.to_owned() }
 }
 
-fn text(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+pub(super) fn text(fields: &BodyFields<'_>, name: &str) -> Option<String> {
     fields.text(&name_in(fields, name))
 }
 
 /// A text that must be there and not be empty.
-fn required_text(fields: &BodyFields<'_>, name: &str) -> Option<String> {
+pub(super) fn required_text(fields: &BodyFields<'_>, name: &str) -> Option<String> {
     let key = name_in(fields, name);
     let Some(value) = fields.get(&key) else {
         fields.reject(name, "missing", "is missing");
@@ -165,6 +168,7 @@ pub(super) fn send(params: Value, generation: Generation) -> Result<SendParams, 
         is_blocking: true,
         metadata: metadata(&fields),
         tools,
+        push: None,
     };
     if let Some(configuration) = fields.fields("configuration") {
         read.history_length = history_length(&configuration);
@@ -176,10 +180,11 @@ pub(super) fn send(params: Value, generation: Generation) -> Result<SendParams, 
             Generation::V03 => blocking.unwrap_or(true),
         };
         check_output_modes(&configuration)?;
-        let push = ["taskPushNotificationConfig", "pushNotificationConfig"];
-        if push.iter().any(|name| configuration.get(&name_in(&configuration, name)).is_some()) {
-            return Err(push_not_supported());
-        }
+        let name = match generation {
+            Generation::V1 => name_in(&configuration, "taskPushNotificationConfig"),
+            Generation::V03 => name_in(&configuration, "pushNotificationConfig"),
+        };
+        read.push = configuration.fields(&name).and_then(|config| push::read_config(&config, generation));
     }
     drop(fields);
     reading.conclude()?;
@@ -200,10 +205,6 @@ fn check_output_modes(configuration: &BodyFields<'_>) -> Result<(), A2aError> {
     }
     let message = "this agent answers with text/plain or application/json";
     Err(A2aError::new(ErrorKind::ContentTypeNotSupported, message))
-}
-
-pub(super) fn push_not_supported() -> A2aError {
-    A2aError::new(ErrorKind::PushNotSupported, "push notifications are not supported; subscribe to the task instead")
 }
 
 fn incoming(fields: &BodyFields<'_>, generation: Generation, is_seeds: bool) -> IncomingMessage {

@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use axum::{
-    extract::{RawPathParams, Request, State},
+    extract::{FromRequest, FromRequestParts as _, RawPathParams, Request},
     http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse as _, Response},
 };
@@ -17,21 +17,95 @@ use super::{
     error::{A2aError, ErrorKind},
     negotiate::{self, EXTENSIONS, Generation},
     operations::AgentRequest,
-    reading, rpc, v03,
+    push::{self, PushParams},
+    reading::{self, TaskParams},
+    rpc, v03,
 };
 use crate::{
     AppState,
     auth::gate::{Caller, RequestNamespace},
-    http::{extract, trace::Trace},
+    http::{
+        error::{ApiError, Code},
+        extract,
+        trace::Trace,
+    },
 };
 
 const A2A_JSON: &str = "application/a2a+json";
 
-/// What every operation needs of its request.
+/// A request to an agent, before its version and its agent are known to exist.
+pub(super) struct RestRequest {
+    app: AppState,
+    caller: Caller,
+    namespace: RequestNamespace,
+    path: AgentPath,
+    trace: Trace,
+    params: RawPathParams,
+    request: Request,
+}
+
+impl FromRequest<AppState> for RestRequest {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, app).await?;
+        let namespace = RequestNamespace::from_request_parts(&mut parts, app).await?;
+        let path = AgentPath::from_request_parts(&mut parts, app).await?;
+        let Ok(trace) = Trace::from_request_parts(&mut parts, app).await;
+        let params = RawPathParams::from_request_parts(&mut parts, app)
+            .await
+            .map_err(|_| ApiError::new(Code::InvalidParameter, "the path is not UTF-8"))?;
+        let request = Request::from_parts(parts, body);
+        Ok(Self { app: app.clone(), caller, namespace, path, trace, params, request })
+    }
+}
+
+/// An operation that is asked for, and the rest of its request.
 struct RestCall {
     asked: AgentRequest,
     headers: HeaderMap,
     uri: Uri,
+    params: RawPathParams,
+    request: Request,
+}
+
+impl RestCall {
+    async fn body(&mut self) -> Result<Value, A2aError> {
+        let request = std::mem::take(&mut self.request);
+        Ok(extract::read_json(request, extract::A2A_JSON).await?)
+    }
+
+    /// The parameters in the query string, with the id of the task.
+    fn task_params(&self, id: &str) -> Result<TaskParams, A2aError> {
+        let mut params = reading::of_query(self.uri.query().unwrap_or_default());
+        params["id"] = json!(id);
+        reading::task(params)
+    }
+
+    /// A part of the path; empty if the route has none of this name.
+    fn param(&self, name: &str) -> String {
+        let found = self.params.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+    }
+
+    /// The task that the path names, and the verb behind its `:`.
+    fn task_and_verb(&self) -> (String, Option<String>) {
+        let task = self.param("task");
+        match task.split_once(':') {
+            Some((task, verb)) => (task.to_owned(), Some(verb.to_owned())),
+            None => (task, None),
+        }
+    }
+
+    async fn subscribe(self, id: &str) -> Result<Response, A2aError> {
+        let last = self.headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
+        self.asked.subscribe(self.task_params(id)?, last, None).await
+    }
+
+    fn answer(&self, body: &Value) -> Response {
+        json_response(&self.headers, body)
+    }
 }
 
 /// The media type of the answer.
@@ -43,35 +117,32 @@ fn media_type(headers: &HeaderMap) -> &'static str {
     if names(header::ACCEPT) || names(header::CONTENT_TYPE) { A2A_JSON } else { "application/json" }
 }
 
-/// Runs one operation and writes its answer or its error.
-async fn run<Done>(
-    app: AppState,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    (headers, uri): (HeaderMap, Uri),
-    operation: impl FnOnce(RestCall) -> Done,
-) -> Response
-where
-    Done: Future<Output = Result<Response, A2aError>>,
-{
-    let media_type = media_type(&headers);
-    let mapping = app.error_mapping();
-    let activated = negotiate::activates_client_tools(&headers);
-    let answered = async {
-        let by_path = if uri.path().contains("/v1/") { Generation::V03 } else { Generation::V1 };
-        let generation = negotiate::generation(&headers, &uri)?.unwrap_or(by_path);
-        let agent = path.find(&app, &namespace)?;
-        let namespace = bosun_core::Namespace::clone(&namespace);
-        let asked = AgentRequest { app: app.clone(), caller, namespace, agent, generation, trace: trace.0 };
-        operation(RestCall { asked, headers, uri }).await
-    };
-    let mut response = answered.await.unwrap_or_else(|error: A2aError| error.into_rest_response(mapping, media_type));
-    if activated {
-        response.headers_mut().insert(EXTENSIONS, negotiate::activated());
+impl RestRequest {
+    /// Runs one operation and writes its answer or its error.
+    async fn run<Done>(self, operation: impl FnOnce(RestCall) -> Done) -> Response
+    where
+        Done: Future<Output = Result<Response, A2aError>>,
+    {
+        let Self { app, caller, namespace, path, trace, params, request } = self;
+        let (headers, uri) = (request.headers().clone(), request.uri().clone());
+        let media_type = media_type(&headers);
+        let mapping = app.error_mapping();
+        let activated = negotiate::activates_client_tools(&headers);
+        let answered = async {
+            let by_path = if uri.path().contains("/v1/") { Generation::V03 } else { Generation::V1 };
+            let generation = negotiate::generation(&headers, &uri)?.unwrap_or(by_path);
+            let agent = path.find(&app, &namespace)?;
+            let namespace = bosun_core::Namespace::clone(&namespace);
+            let asked = AgentRequest { app, caller, namespace, agent, generation, trace: trace.0 };
+            operation(RestCall { asked, headers, uri, params, request }).await
+        };
+        let mut response =
+            answered.await.unwrap_or_else(|error: A2aError| error.into_rest_response(mapping, media_type));
+        if activated {
+            response.headers_mut().insert(EXTENSIONS, negotiate::activated());
+        }
+        response
     }
-    response
 }
 
 fn json_response(headers: &HeaderMap, body: &Value) -> Response {
@@ -79,159 +150,124 @@ fn json_response(headers: &HeaderMap, body: &Value) -> Response {
     (media_type, body.to_string()).into_response()
 }
 
-/// The task that a path names, without a `:verb`.
-fn task_and_verb(params: &RawPathParams) -> (String, Option<String>) {
-    let task = params.iter().find(|(name, _)| *name == "task").map(|(_, value)| value).unwrap_or_default();
-    match task.split_once(':') {
-        Some((task, verb)) => (task.to_owned(), Some(verb.to_owned())),
-        None => (task.to_owned(), None),
-    }
-}
-
 /// `POST {agent}/message:send`
-pub(super) async fn send_message(
-    State(app): State<AppState>,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    request: Request,
-) -> Response {
-    let about = (request.headers().clone(), request.uri().clone());
-    run(app, caller, namespace, path, trace, about, async |RestCall { asked, headers, .. }| {
-        let body = extract::read_json(request, extract::A2A_JSON).await?;
-        let shown = asked.send(reading::send(body, asked.generation)?).await?;
+pub(super) async fn send_message(request: RestRequest) -> Response {
+    let send = async |mut call: RestCall| {
+        let generation = call.asked.generation;
+        let params = reading::send(call.body().await?, generation)?;
+        let shown = call.asked.send(params).await?;
         // 0.3 wraps it over HTTP as 1.0 does.
-        let body = match asked.generation {
-            Generation::V1 => json!({ "task": shown.task }),
-            Generation::V03 => json!({ "task": v03::task(&shown.task, shown.aliases) }),
-        };
-        Ok(json_response(&headers, &body))
-    })
-    .await
+        Ok(call.answer(&json!({ "task": rpc::write(generation, &shown) })))
+    };
+    request.run(send).await
 }
 
 /// `POST {agent}/message:stream`
-pub(super) async fn stream_message(
-    State(app): State<AppState>,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    request: Request,
-) -> Response {
-    let about = (request.headers().clone(), request.uri().clone());
-    run(app, caller, namespace, path, trace, about, async |RestCall { asked, .. }| {
-        let body = extract::read_json(request, extract::A2A_JSON).await?;
-        asked.stream(reading::send(body, asked.generation)?, None).await
-    })
-    .await
+pub(super) async fn stream_message(request: RestRequest) -> Response {
+    let stream = async |mut call: RestCall| {
+        let params = reading::send(call.body().await?, call.asked.generation)?;
+        call.asked.stream(params, None).await
+    };
+    request.run(stream).await
 }
 
 /// `GET {agent}/tasks`
-pub(super) async fn list_tasks(
-    State(app): State<AppState>,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    request: Request,
-) -> Response {
-    let about = (request.headers().clone(), request.uri().clone());
-    run(app, caller, namespace, path, trace, about, async |RestCall { asked, headers, uri }| {
-        let params = reading::list(reading::of_query(uri.query().unwrap_or_default()))?;
-        let page = asked.list(params).await?;
+pub(super) async fn list_tasks(request: RestRequest) -> Response {
+    let list = async |call: RestCall| {
+        let params = reading::list(reading::of_query(call.uri.query().unwrap_or_default()))?;
+        let page = call.asked.list(params).await?;
         let mut body = json!(page);
-        if asked.generation == Generation::V03 {
+        if call.asked.generation == Generation::V03 {
             body["tasks"] = page.tasks.iter().map(|task| v03::task(task, false)).collect();
         }
-        Ok(json_response(&headers, &body))
-    })
-    .await
+        Ok(call.answer(&body))
+    };
+    request.run(list).await
 }
 
 /// `GET {agent}/tasks/{task}`, and `GET {agent}/tasks/{task}:subscribe`
-pub(super) async fn get_task(
-    State(app): State<AppState>,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let about = (request.headers().clone(), request.uri().clone());
-    run(app, caller, namespace, path, trace, about, async |call| match task_and_verb(&params) {
+pub(super) async fn get_task(request: RestRequest) -> Response {
+    let get = async |call: RestCall| match call.task_and_verb() {
         (id, None) => {
-            let read = task_params(&id, &call.uri)?;
-            let shown = call.asked.get(read).await?;
-            Ok(json_response(&call.headers, &rpc::write(call.asked.generation, &shown)))
+            let shown = call.asked.get(call.task_params(&id)?).await?;
+            Ok(call.answer(&rpc::write(call.asked.generation, &shown)))
         }
-        (id, Some(verb)) if verb == "subscribe" => subscribe(call, &id).await,
+        (id, Some(verb)) if verb == "subscribe" => call.subscribe(&id).await,
         (_, Some(_)) => Err(no_such_verb()),
-    })
-    .await
+    };
+    request.run(get).await
 }
 
 /// `POST {agent}/tasks/{task}:cancel` and `POST {agent}/tasks/{task}:subscribe`
-pub(super) async fn act_on_task(
-    State(app): State<AppState>,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    params: RawPathParams,
-    request: Request,
-) -> Response {
-    let about = (request.headers().clone(), request.uri().clone());
-    run(app, caller, namespace, path, trace, about, async |call| {
-        let (id, verb) = task_and_verb(&params);
+pub(super) async fn act_on_task(request: RestRequest) -> Response {
+    let act = async |call: RestCall| {
+        let (id, verb) = call.task_and_verb();
         match verb.as_deref() {
             Some("cancel") => {
-                let read = task_params(&id, &call.uri)?;
-                let shown = call.asked.cancel(read).await?;
-                Ok(json_response(&call.headers, &rpc::write(call.asked.generation, &shown)))
+                let shown = call.asked.cancel(call.task_params(&id)?).await?;
+                Ok(call.answer(&rpc::write(call.asked.generation, &shown)))
             }
-            Some("subscribe") => subscribe(call, &id).await,
+            Some("subscribe") => call.subscribe(&id).await,
             _ => Err(no_such_verb()),
         }
-    })
-    .await
+    };
+    request.run(act).await
 }
 
 fn no_such_verb() -> A2aError {
     A2aError::new(ErrorKind::MethodNotFound, "a task takes `:cancel` and `:subscribe`")
 }
 
-fn task_params(id: &str, uri: &Uri) -> Result<reading::TaskParams, A2aError> {
-    let mut params = reading::of_query(uri.query().unwrap_or_default());
-    params["id"] = json!(id);
-    reading::task(params)
+/// `POST {agent}/tasks/{task}/pushNotificationConfigs`
+pub(super) async fn create_push(request: RestRequest) -> Response {
+    let create = async |mut call: RestCall| {
+        call.asked.check_supported()?;
+        let task = call.param("task");
+        let (task, config) = push::read_new(call.body().await?, call.asked.generation, Some(task))?;
+        let shown = call.asked.create_push(&task, config).await?;
+        Ok(call.answer(&shown))
+    };
+    request.run(create).await
 }
 
-async fn subscribe(RestCall { asked, headers, uri }: RestCall, id: &str) -> Result<Response, A2aError> {
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
-    asked.subscribe(task_params(id, &uri)?, last, None).await
+/// `GET {agent}/tasks/{task}/pushNotificationConfigs`
+pub(super) async fn list_push(request: RestRequest) -> Response {
+    let list = async |call: RestCall| {
+        call.asked.check_supported()?;
+        let configs = call.asked.list_push(PushParams { task_id: call.param("task"), id: None }).await?;
+        // Over HTTP, 0.3 has an object as 1.0 does.
+        Ok(call.answer(&push::page(Generation::V1, configs)))
+    };
+    request.run(list).await
 }
 
-/// `{agent}/tasks/{task}/pushNotificationConfigs…`
-pub(super) async fn push_configs(headers: HeaderMap, State(app): State<AppState>) -> Response {
-    reading::push_not_supported().into_rest_response(app.error_mapping(), media_type(&headers))
+/// `GET {agent}/tasks/{task}/pushNotificationConfigs/{config}`
+pub(super) async fn get_push(request: RestRequest) -> Response {
+    let get = async |call: RestCall| {
+        call.asked.check_supported()?;
+        let params = PushParams { task_id: call.param("task"), id: Some(call.param("config")) };
+        let shown = call.asked.get_push(params).await?;
+        Ok(call.answer(&shown))
+    };
+    request.run(get).await
+}
+
+/// `DELETE {agent}/tasks/{task}/pushNotificationConfigs/{config}`
+pub(super) async fn delete_push(request: RestRequest) -> Response {
+    let delete = async |call: RestCall| {
+        call.asked.check_supported()?;
+        let params = PushParams { task_id: call.param("task"), id: Some(call.param("config")) };
+        call.asked.delete_push(params).await?;
+        Ok(call.answer(&json!({})))
+    };
+    request.run(delete).await
 }
 
 /// `GET {agent}/extendedAgentCard`
-pub(super) async fn extended_card(
-    State(app): State<AppState>,
-    caller: Caller,
-    namespace: RequestNamespace,
-    path: AgentPath,
-    trace: Trace,
-    request: Request,
-) -> Response {
-    let about = (request.headers().clone(), request.uri().clone());
-    run(app, caller, namespace, path, trace, about, async |RestCall { asked, headers, .. }| {
-        let card = card::extended(&asked, &headers)?;
-        Ok(json_response(&headers, &card))
-    })
-    .await
+pub(super) async fn extended_card(request: RestRequest) -> Response {
+    let show = async |call: RestCall| {
+        let card = card::extended(&call.asked, &call.headers)?;
+        Ok(call.answer(&card))
+    };
+    request.run(show).await
 }

@@ -8,7 +8,10 @@ use axum::Router;
 
 use super::{
     card::{agent_card, list_agents, root_card},
-    rest::{act_on_task, extended_card, get_task, list_tasks, push_configs, send_message, stream_message},
+    rest::{
+        act_on_task, create_push, delete_push, extended_card, get_push, get_task, list_push, list_tasks, send_message,
+        stream_message,
+    },
     rpc::rpc,
 };
 use crate::{
@@ -35,15 +38,15 @@ routes! {
         "/tasks" => get list_tasks Reach;
         "/tasks/" => get list_tasks Reach;
         "/tasks/{task}" => get get_task Reach, post act_on_task Reach;
-        "/tasks/{task}/pushNotificationConfigs" => get push_configs Reach, post push_configs Reach;
-        "/tasks/{task}/pushNotificationConfigs/{config}" => get push_configs Reach, delete push_configs Reach;
+        "/tasks/{task}/pushNotificationConfigs" => get list_push Reach, post create_push Reach;
+        "/tasks/{task}/pushNotificationConfigs/{config}" => get get_push Reach, delete delete_push Reach;
         "/extendedAgentCard" => get extended_card Reach;
         "/v1/message:send" => post send_message Reach;
         "/v1/message:stream" => post stream_message Reach;
         "/v1/tasks" => get list_tasks Reach;
         "/v1/tasks/{task}" => get get_task Reach, post act_on_task Reach;
-        "/v1/tasks/{task}/pushNotificationConfigs" => get push_configs Reach, post push_configs Reach;
-        "/v1/tasks/{task}/pushNotificationConfigs/{config}" => get push_configs Reach, delete push_configs Reach;
+        "/v1/tasks/{task}/pushNotificationConfigs" => get list_push Reach, post create_push Reach;
+        "/v1/tasks/{task}/pushNotificationConfigs/{config}" => get get_push Reach, delete delete_push Reach;
         "/v1/card" => get extended_card Reach;
         "/.well-known/agent-card.json" => get agent_card Here(Read);
         "/.well-known/agent.json" => get agent_card Here(Read);

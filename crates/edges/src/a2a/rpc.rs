@@ -16,7 +16,7 @@ use super::{
     error::{A2aError, ErrorKind},
     negotiate::{self, EXTENSIONS, Generation},
     operations::{AgentRequest, ShownTask},
-    reading, v03,
+    push, reading, v03,
 };
 use crate::{
     AppState,
@@ -33,7 +33,10 @@ enum Method {
     List,
     Cancel,
     Subscribe,
-    Push,
+    CreatePush,
+    GetPush,
+    ListPush,
+    DeletePush,
     ExtendedCard,
     /// Seed 003's.
     Resume,
@@ -47,27 +50,27 @@ const METHODS: &[(&str, Option<Generation>, Method)] = &[
     ("ListTasks", Some(Generation::V1), Method::List),
     ("CancelTask", Some(Generation::V1), Method::Cancel),
     ("SubscribeToTask", Some(Generation::V1), Method::Subscribe),
-    ("CreateTaskPushNotificationConfig", Some(Generation::V1), Method::Push),
-    ("GetTaskPushNotificationConfig", Some(Generation::V1), Method::Push),
-    ("ListTaskPushNotificationConfigs", Some(Generation::V1), Method::Push),
-    ("DeleteTaskPushNotificationConfig", Some(Generation::V1), Method::Push),
+    ("CreateTaskPushNotificationConfig", Some(Generation::V1), Method::CreatePush),
+    ("GetTaskPushNotificationConfig", Some(Generation::V1), Method::GetPush),
+    ("ListTaskPushNotificationConfigs", Some(Generation::V1), Method::ListPush),
+    ("DeleteTaskPushNotificationConfig", Some(Generation::V1), Method::DeletePush),
     ("GetExtendedAgentCard", Some(Generation::V1), Method::ExtendedCard),
     ("message/send", Some(Generation::V03), Method::Send),
     ("message/stream", Some(Generation::V03), Method::Stream),
     ("tasks/get", Some(Generation::V03), Method::Get),
     ("tasks/cancel", Some(Generation::V03), Method::Cancel),
     ("tasks/resubscribe", Some(Generation::V03), Method::Subscribe),
-    ("tasks/pushNotificationConfig/set", Some(Generation::V03), Method::Push),
-    ("tasks/pushNotificationConfig/get", Some(Generation::V03), Method::Push),
-    ("tasks/pushNotificationConfig/list", Some(Generation::V03), Method::Push),
-    ("tasks/pushNotificationConfig/delete", Some(Generation::V03), Method::Push),
+    ("tasks/pushNotificationConfig/set", Some(Generation::V03), Method::CreatePush),
+    ("tasks/pushNotificationConfig/get", Some(Generation::V03), Method::GetPush),
+    ("tasks/pushNotificationConfig/list", Some(Generation::V03), Method::ListPush),
+    ("tasks/pushNotificationConfig/delete", Some(Generation::V03), Method::DeletePush),
     ("agent/getAuthenticatedExtendedCard", Some(Generation::V03), Method::ExtendedCard),
     ("tasks/resume", None, Method::Resume),
 ];
 
 /// A JSON-RPC request.
 struct RpcCall {
-    id: Value,
+    id: Option<Value>,
     method: String,
     params: Value,
 }
@@ -86,9 +89,13 @@ pub(super) async fn rpc(
         Ok(call) => call,
         Err((id, error)) => return error.into_rpc_response(&id),
     };
-    let id = call.id.clone();
+    let id = call.id.clone().unwrap_or_default();
     let answered = async {
         let (generation, method) = resolve(&call.method, &headers, &uri)?;
+        // Clients of 0.3 leave it out; their answer has `null`.
+        if call.id.is_none() && generation == Generation::V1 {
+            return Err(invalid("`id` is missing: every request of A2A has an answer"));
+        }
         let agent = path.find(&app, &namespace)?;
         let namespace = bosun_core::Namespace::clone(&namespace);
         let asked = AgentRequest { app: app.clone(), caller, namespace, agent, generation, trace };
@@ -125,15 +132,16 @@ async fn read_call(request: Request) -> Result<RpcCall, (Value, A2aError)> {
         Some(id) if is_id(&id) && id.to_string().len() > RPC_ID_BYTES => {
             return Err((Value::Null, invalid(&format!("`id` has more than {RPC_ID_BYTES} bytes"))));
         }
-        Some(id) if is_id(&id) => id,
+        Some(id) if is_id(&id) => Some(id),
         Some(_) => return Err((Value::Null, invalid("`id` must be a string, a whole number or null"))),
-        None => return Err((Value::Null, invalid("`id` is missing: every request of A2A has an answer"))),
+        None => None,
     };
+    let id_or_null = id.clone().unwrap_or_default();
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err((id, invalid("`jsonrpc` must be \"2.0\"")));
+        return Err((id_or_null, invalid("`jsonrpc` must be \"2.0\"")));
     }
     let Some(Value::String(method)) = members.shift_remove("method") else {
-        return Err((id, invalid("`method` must be a string")));
+        return Err((id_or_null, invalid("`method` must be a string")));
     };
     let params = members.shift_remove("params").unwrap_or_default();
     Ok(RpcCall { id, method, params })
@@ -145,6 +153,7 @@ fn invalid(message: &str) -> A2aError {
 
 async fn answer(asked: AgentRequest, method: Method, call: RpcCall, headers: &HeaderMap) -> Result<Response, A2aError> {
     let RpcCall { id, params, .. } = call;
+    let id = id.unwrap_or_default();
     let generation = asked.generation;
     let result = match method {
         Method::Send => {
@@ -168,7 +177,28 @@ async fn answer(asked: AgentRequest, method: Method, call: RpcCall, headers: &He
                 last.transpose().map_err(|_| A2aError::new(ErrorKind::InvalidParams, "`Last-Event-ID` is not text"))?;
             return asked.subscribe(reading::task(params)?, last.filter(|id| !id.is_empty()), Some(id)).await;
         }
-        Method::Push => return Err(reading::push_not_supported()),
+        Method::CreatePush => {
+            asked.check_supported()?;
+            let (task, config) = push::read_new(params, generation, None)?;
+            asked.create_push(&task, config).await?
+        }
+        Method::GetPush => {
+            asked.check_supported()?;
+            asked.get_push(push::read_named(params, generation, true)?).await?
+        }
+        Method::ListPush => {
+            asked.check_supported()?;
+            let configs = asked.list_push(push::read_named(params, generation, false)?).await?;
+            push::page(generation, configs)
+        }
+        Method::DeletePush => {
+            asked.check_supported()?;
+            asked.delete_push(push::read_named(params, generation, true)?).await?;
+            match generation {
+                Generation::V1 => json!({}),
+                Generation::V03 => Value::Null,
+            }
+        }
         Method::ExtendedCard => card::extended(&asked, headers)?,
     };
     let mut response = Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response();

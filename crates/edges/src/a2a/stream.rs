@@ -10,8 +10,8 @@ use axum::{
     body::Bytes,
     response::{IntoResponse as _, Response},
 };
-use bosun_core::{CallId, Event, Head, Seq, Transcript};
-use bosun_engine::{Engine, QueryKey, Snapshot, Watched};
+use bosun_core::{CallId, Entry, Event, Head, Seq, Transcript};
+use bosun_engine::{Engine, QueryKey, Snapshot, Watched, store::Stored};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -129,17 +129,7 @@ impl TaskNarrator {
         let (namespace, name) = key;
         let stored = engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
         let stored = stored.ok_or_else(|| super::error::task_not_found(name.as_str(), None))?;
-        let mut entries = stored.entries.iter().take_while(|entry| entry.seq <= seq);
-        let created = entries.next();
-        let folded = created.and_then(|created| {
-            let head = Head::new(stored.head.uid, namespace.clone(), name.clone(), created).ok()?;
-            Some((head, Transcript::new(created)?))
-        });
-        let (mut head, mut transcript) = folded.ok_or_else(internal)?;
-        for entry in entries {
-            head.apply(entry).map_err(|_| internal())?;
-            transcript.apply(entry);
-        }
+        let (head, transcript) = fold(&stored, seq).ok_or_else(internal)?;
         Ok(Self::of(head, transcript, envelope, terms))
     }
 
@@ -180,32 +170,17 @@ impl TaskNarrator {
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: self.head.name.to_string(),
             context_id: task::context_id(&self.head, &self.transcript),
-            status: task::status(&self.head, &self.transcript, true),
+            status: task::status(&self.head, &self.transcript, Shown::all(None)),
             is_final: self.over,
         })))
     }
-}
 
-fn internal() -> A2aError {
-    crate::http::error::internal().into()
-}
-
-impl Narrate for TaskNarrator {
-    fn narrate(&mut self, watched: &Watched, _has_company: bool) -> Bytes {
-        let entry = match watched {
-            Watched::Entry(entry) => entry,
-            Watched::Delta { offset, text, .. } => {
-                let parts = vec![MessagePart::text(text.clone())];
-                let artifact = Artifact { artifact_id: task::artifact_id(&self.head), name: "answer", parts };
-                return self.write(None, &self.artifact(artifact, *offset > 0, false));
-            }
-            // How far an inside call is has no place in the protocol.
-            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
-        };
+    /// Folds an entry, and returns what the client has to be told.
+    fn events(&mut self, entry: &Entry) -> Vec<StreamEvent> {
         if let Err(error) = self.head.apply(entry) {
             tracing::error!(error = %error, "journal cannot be followed, ending the stream");
             self.over = true;
-            return Bytes::new();
+            return Vec::new();
         }
         self.transcript.apply(entry);
         let mut events = Vec::new();
@@ -221,8 +196,57 @@ impl Narrate for TaskNarrator {
             _ => {}
         }
         events.extend(self.new_status());
+        events
+    }
+}
+
+fn internal() -> A2aError {
+    crate::http::error::internal().into()
+}
+
+/// A task as it was after entry `seq` of its journal.
+fn fold(stored: &Stored, seq: Seq) -> Option<(Head, Transcript)> {
+    let mut entries = stored.entries.iter().take_while(|entry| entry.seq <= seq);
+    let created = entries.next()?;
+    let Head { uid, namespace, name, .. } = &stored.head;
+    let mut head = Head::new(*uid, namespace.clone(), name.clone(), created).ok()?;
+    let mut transcript = Transcript::new(created)?;
+    for entry in entries {
+        head.apply(entry).ok()?;
+        transcript.apply(entry);
+    }
+    Some((head, transcript))
+}
+
+/// Calls `tell` for every entry after `after` that has events, with the task as it was then.
+pub(super) fn replay(stored: &Stored, after: Seq, mut tell: impl FnMut(Seq, &Head, &Transcript, &[StreamEvent])) {
+    // A cursor of zero is before the first entry, which has no event of its own.
+    let Some((head, transcript)) = fold(stored, after.max(1)) else { return };
+    let envelope = Envelope { rpc: None, generation: Generation::V1, aliases: false };
+    let terms = StreamTerms { after: None, outlasts_waiting: true, history: None };
+    let mut narrator = TaskNarrator::of(head, transcript, envelope, terms);
+    for entry in stored.entries.iter().filter(|entry| entry.seq > after.max(1)) {
+        let events = narrator.events(entry);
+        if !events.is_empty() {
+            tell(entry.seq, &narrator.head, &narrator.transcript, &events);
+        }
+    }
+}
+
+impl Narrate for TaskNarrator {
+    fn narrate(&mut self, watched: &Watched, _has_other_subscribers: bool) -> Bytes {
+        let entry = match watched {
+            Watched::Entry(entry) => entry,
+            Watched::Delta { offset, text, .. } => {
+                let parts = vec![MessagePart::text(text.clone())];
+                let artifact = Artifact { artifact_id: task::artifact_id(&self.head), name: "answer", parts };
+                return self.write(None, &self.artifact(artifact, *offset > 0, false));
+            }
+            // How far an inside call is has no place in the protocol.
+            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
+        };
         let mut text = Vec::new();
-        for event in &events {
+        for event in &self.events(entry) {
             text.extend_from_slice(&self.write(Some(entry.seq), event));
         }
         text.into()

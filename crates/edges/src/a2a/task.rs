@@ -27,11 +27,13 @@ pub(super) struct Shown {
     pub(super) artifacts: bool,
     /// Without the right `read`, an answer has the state and the calls to run, and no messages.
     pub(super) content: bool,
+    /// Calls that wait for approval, for those who read or decide.
+    pub(super) approvals: bool,
 }
 
 impl Shown {
     pub(super) fn all(history: Option<usize>) -> Self {
-        Self { history, artifacts: true, content: true }
+        Self { history, artifacts: true, content: true, approvals: true }
     }
 }
 
@@ -60,7 +62,7 @@ pub(super) fn task(head: &Head, transcript: &Transcript, shown: Shown) -> Task {
     Task {
         id: head.name.to_string(),
         context_id: context_id(head, transcript),
-        status: status(head, transcript, shown.content),
+        status: status(head, transcript, shown),
         artifacts: answered.map(|text| vec![answer(head, transcript, text)]),
         history,
     }
@@ -73,15 +75,15 @@ pub(super) fn context_id(head: &Head, transcript: &Transcript) -> String {
     conversation.or_else(|| spec.session_id.clone()).unwrap_or_else(|| head.uid.to_string())
 }
 
-pub(super) fn status(head: &Head, transcript: &Transcript, shows_content: bool) -> TaskStatus {
+pub(super) fn status(head: &Head, transcript: &Transcript, shown: Shown) -> TaskStatus {
     let message = match transcript.end.as_ref().map(|end| &end.how) {
-        None => waiting_message(head, transcript),
-        Some(Ending::Failed { code, message }) if shows_content => {
+        None => waiting_message(head, transcript, shown),
+        Some(Ending::Failed { code, message }) if shown.content => {
             let ended = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
             let metadata = Map::from_iter([("code".to_owned(), json!(code))]);
             Some(TaskMessage { metadata, ..ended })
         }
-        Some(Ending::Cancelled { reason: Some(reason) }) if shows_content => {
+        Some(Ending::Cancelled { reason: Some(reason) }) if shown.content => {
             Some(agent_message(head, transcript, "end", vec![MessagePart::text(reason.clone())]))
         }
         Some(Ending::Completed | Ending::Failed { .. } | Ending::Cancelled { .. }) => None,
@@ -94,11 +96,11 @@ pub(super) fn open_calls(head: &Head) -> Vec<CallId> {
     head.outside_calls().map(|(call, _)| call.id).collect()
 }
 
-fn waiting_message(head: &Head, transcript: &Transcript) -> Option<TaskMessage> {
+fn waiting_message(head: &Head, transcript: &Transcript, shown: Shown) -> Option<TaskMessage> {
     let waiting: Vec<_> =
         head.outside_calls().filter_map(|(call, deadline)| Some((transcript.call(call.id)?, deadline))).collect();
     let Some(expires) = waiting.iter().map(|(_, deadline)| *deadline).min() else {
-        let parts = person::parts(head, transcript)?;
+        let parts = person::parts(head, transcript, shown.approvals)?;
         return Some(agent_message(head, transcript, &format!("person-{}", head.turn), parts));
     };
     let calls: Vec<_> = waiting.iter().map(|(call, deadline)| shown_call(call, Some(deadline.to_rfc3339()))).collect();

@@ -133,8 +133,8 @@ pub(super) fn hybrid_card(card: &AgentCard) -> Value {
         let interface = card.supported_interfaces.iter().find(|interface| interface.protocol_binding == binding);
         interface.map(|interface| interface.url.clone()).unwrap_or_default()
     };
-    let rpc = url_of("JSONRPC");
-    let rest = format!("{}/v1", url_of("HTTP+JSON"));
+    // Clients of 0.3 add `/v1` themselves.
+    let (rpc, rest) = (url_of("JSONRPC"), url_of("HTTP+JSON"));
     let mut value = json!(card);
     value["protocolVersion"] = json!("0.3.0");
     value["url"] = json!(rpc);

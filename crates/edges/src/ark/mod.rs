@@ -8,7 +8,7 @@
 //! - [`resource`]: agents, models, tools and the other kinds that clients may store;
 //! - [`evaluation`]: answers that a model judges;
 //! - [`answering`]: queries, streams, audit records and usage as ARK writes them;
-//! - [`describe`]: the OpenAPI document, [`docs`]: the page that shows it, and [`root`]: what is at `/`;
+//! - [`describe`]: the OpenAPI document;
 //! - [`wire`]: types that several answers share;
 //! - [`refusal`]: errors in ARK's shape;
 //! - [`not_served`]: routes of ARK that this server does not have, and what to use instead.
@@ -19,7 +19,6 @@
 
 pub(crate) mod answering;
 mod describe;
-mod docs;
 mod evaluation;
 mod handlers;
 mod not_served;
@@ -28,7 +27,6 @@ mod reading;
 pub(crate) mod refusal;
 mod resource;
 mod results;
-mod root;
 pub(crate) mod routes;
 mod wire;
 

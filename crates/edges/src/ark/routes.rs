@@ -5,7 +5,6 @@
 use axum::Router;
 
 use super::{
-    docs::{page, script, style},
     evaluation::{cancel_evaluation, create_evaluation, delete_evaluation, get_evaluation, list_evaluations},
     handlers::{
         approvals::{approve_task, decide_approval, list_approvals},
@@ -19,12 +18,12 @@ use super::{
         mcp_servers::approve_server,
         model_query::query_model,
         namespaces::{create_namespace, list_namespaces},
+        openapi::openapi,
         queries::{
             cancel_query, continue_query, create_query, delete_query, deliver_results, get_query, get_query_tree,
             get_result, list_queries, put_result, update_query, watch_query,
         },
         reload::{get_reload, reload},
-        server::{get_metrics, health, openapi, ready},
         tool_cache::clear_tool_cache,
         tool_calls::{claim_calls, deliver_claimed, extend_lease},
     },
@@ -37,7 +36,6 @@ use super::{
         raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
         update_agent, update_evaluator, update_memory, update_model, update_server, update_team, update_tool,
     },
-    root::root,
 };
 #[cfg(test)]
 pub(crate) use crate::http::routes::RouteEntry;
@@ -112,15 +110,8 @@ routes! {
 
 routes! {
     /// The paths that are in no namespace.
-    SERVER server {
-        "/" => get root Nothing;
+    GLOBAL global {
         "/openapi.json" => get openapi Nothing;
-        "/health" => get health Nothing;
-        "/ready" => get ready Nothing;
-        "/metrics" => get get_metrics Everywhere(Audit);
-        "/docs" => get page Nothing;
-        "/docs/page.css" => get style Nothing;
-        "/docs/page.js" => get script Nothing;
         "/v1/namespaces" => get list_namespaces AnyCaller, post create_namespace Everywhere(Manage);
         "/v1/reload" => get get_reload Everywhere(Manage), post reload Everywhere(Manage);
         "/v1/whoami" => get whoami AnyCaller;
@@ -128,7 +119,7 @@ routes! {
 }
 
 pub(crate) fn add(router: Router<AppState>, app: &AppState) -> Router<AppState> {
-    let router = server(router, app, "");
+    let router = global(router, app, "");
     let router = resources(router, app, "/v1");
     resources(router, app, "/v1/namespaces/{namespace}").fallback(not_served::no_route)
 }

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::asking::person::{Approval, ParameterRequest};
+
 /// A query in the RFC's shape: `status` is a word.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -182,23 +184,6 @@ pub(crate) struct ToolCall {
     pub(crate) tracestate: Option<String>,
 }
 
-/// A call that runs once a person has approved it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Approval {
-    pub(crate) id: String,
-    pub(crate) name: Arc<str>,
-    /// As they will be run: validated, with what the agent sets.
-    pub(crate) arguments: Arc<Value>,
-    /// The call on one line.
-    pub(crate) preview: String,
-    /// The SHA-256 of the arguments in canonical form. An approval that carries it is for these arguments only.
-    pub(crate) hash: String,
-    pub(crate) deadline: String,
-    /// The agents and teams from the query to the one that makes the call, if that is not the query itself.
-    #[serde(rename = "agentPath", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) agent_path: Vec<Arc<str>>,
-}
-
 /// A call that waits for approval, in the list of a namespace.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -212,23 +197,6 @@ pub(crate) struct OpenApproval {
     pub(crate) creation_timestamp: String,
     #[serde(flatten)]
     pub(crate) approval: Approval,
-}
-
-/// Parameters that the model does not know: the user's values are posted as the result of the call.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct ParameterRequest {
-    pub(crate) id: String,
-    pub(crate) name: Arc<str>,
-    /// The tool that the model wants to call.
-    pub(crate) tool: String,
-    pub(crate) question: String,
-    /// Each with its `path`, which is its name in the result, and with `type`, `enum`, `description`, `prompt` and
-    /// `hint` where the tool has them.
-    pub(crate) parameters: Value,
-    pub(crate) deadline: String,
-    /// The agents and teams from the query to the one that makes the call, if that is not the query itself.
-    #[serde(rename = "agentPath", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) agent_path: Vec<Arc<str>>,
 }
 
 /// A query in a tree.
@@ -443,59 +411,4 @@ pub(crate) struct Condition {
     pub(crate) status: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-}
-
-/// `/health` and `/ready`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Service {
-    pub(crate) status: &'static str,
-    /// The service whose API this is: programs that look for one find it by this name.
-    pub(crate) service: &'static str,
-    /// The program that serves it.
-    pub(crate) server: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<&'static str>,
-}
-
-impl Service {
-    pub(crate) fn new(status: &'static str, error: Option<&'static str>) -> Self {
-        Self { status, service: "ark-api", server: "bosun", error }
-    }
-}
-
-/// The answer at `/`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Root {
-    /// As `/health` has it.
-    pub(super) service: &'static str,
-    /// The program that serves it.
-    pub(super) server: &'static str,
-    pub(super) version: &'static str,
-    /// Where to go from here.
-    pub(super) links: RootLinks,
-    /// What to try first, on the command line.
-    pub(super) commands: &'static [&'static str],
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct RootLinks {
-    pub(super) docs: &'static str,
-    pub(super) openapi: &'static str,
-    pub(super) health: &'static str,
-    pub(super) ready: &'static str,
-    pub(super) agents: &'static str,
-}
-
-impl Root {
-    pub(super) fn new(commands: &'static [&'static str]) -> Self {
-        let Service { service, server, .. } = Service::new("healthy", None);
-        let links = RootLinks {
-            docs: "/docs",
-            openapi: "/openapi.json",
-            health: "/health",
-            ready: "/ready",
-            agents: "/v1/agents",
-        };
-        Self { service, server, version: env!("CARGO_PKG_VERSION"), links, commands }
-    }
 }

@@ -26,12 +26,13 @@ use super::{
 use crate::{
     AppState,
     a2a::routes::{AGENT, ROOT},
-    ark::routes::{RESOURCES, RouteEntry, SERVER},
+    ark::routes::{GLOBAL, RESOURCES, RouteEntry},
     auth::{
         Access, EndUsers, Grant, Namespaces, Policy, Right, Rights,
         gate::{self, Needs},
         keys::{ApiKey, Digest, Keyring},
     },
+    server::routes::SERVER,
 };
 
 /// A key whose secret is `sk-<id>`.
@@ -129,7 +130,7 @@ async fn every_route_asks_for_a_key_that_holds() {
         Some(basic("pk-expired:sk-expired")),
     ];
     let mut checked = 0;
-    for route in RESOURCES.iter().chain(SERVER).filter(|route| route.needs != Needs::Nothing) {
+    for route in RESOURCES.iter().chain(GLOBAL).chain(SERVER).filter(|route| route.needs != Needs::Nothing) {
         for path in paths(route) {
             for authorization in &bad {
                 let answer = ask(&world, route.method, &path, authorization.as_deref()).await;
@@ -241,7 +242,7 @@ async fn a_namespace_that_a_key_is_scoped_to_is_there() {
 #[tokio::test]
 async fn what_is_in_no_namespace_is_open_or_for_any_caller_with_a_key() {
     let world = world().await;
-    for route in SERVER {
+    for route in SERVER.iter().chain(GLOBAL) {
         let answer = ask(&world, route.method, route.path, None).await;
         match route.needs {
             Needs::Nothing => assert_eq!(answer.status, 200, "{}", route.path),
@@ -286,7 +287,8 @@ fn the_page_of_security_says_what_every_route_needs() {
         };
         format!("| `{} {prefix}{}` | {needs} |\n", route.method.to_uppercase(), route.path)
     };
-    let ark = SERVER.iter().map(|route| row("", route)).chain(RESOURCES.iter().map(|route| row("…", route)));
+    let ark =
+        SERVER.iter().chain(GLOBAL).map(|route| row("", route)).chain(RESOURCES.iter().map(|route| row("…", route)));
     let a2a = ROOT.iter().map(|route| row("", route)).chain(AGENT.iter().map(|route| row("{agent}", route)));
     let rows = ark.chain(a2a);
     let table =

@@ -21,6 +21,8 @@ pub mod record_clauses;
 pub mod removal_clauses;
 mod scripted_model;
 pub mod store_contract;
+#[doc(hidden)]
+pub mod webhook_clauses;
 mod withheld_tool;
 
 pub use clock::TokioClock;

@@ -77,6 +77,9 @@ macro_rules! store_contract {
             record_clauses::what_is_rejected_leaves_no_record,
             record_clauses::records_are_searched_newest_first_in_pages,
             record_clauses::the_log_outlives_its_queries_and_processes,
+            webhook_clauses::a_webhook_is_kept_replaced_and_bounded_in_number,
+            webhook_clauses::webhooks_are_due_while_their_query_has_entries_after_their_cursor,
+            webhook_clauses::webhooks_are_deleted_with_their_query,
         }
     };
     (@each $attribute:tt $place:expr; $($module:ident::$clause:ident,)+) => {

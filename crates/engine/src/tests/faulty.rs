@@ -19,7 +19,7 @@ use crate::{
     resource::{ResourceChange, StoredResource},
     store::{
         Answered, Append, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch, Records,
-        Removal, RequestKey, Runnable, StoreStats, Stored, WantedQueries,
+        Removal, RequestKey, Runnable, StoreStats, Stored, WantedQueries, Webhook, WebhookChange, Webhooks,
         conversations::{self, Conversation, ConversationTurn, Frame, Listing},
     },
 };
@@ -107,6 +107,21 @@ impl<F: StoreFaults> Conversations for Faulty<F> {
         limit: usize,
     ) -> Result<Listing<ConversationTurn>, StoreError> {
         self.memory.conversation_turns(namespace, wanted, after, limit).await
+    }
+}
+
+#[async_trait]
+impl<F: StoreFaults> Webhooks for Faulty<F> {
+    async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError> {
+        self.memory.change_webhook(change).await
+    }
+
+    async fn webhooks(&self, namespace: &Namespace, query: QueryUid) -> Result<Vec<Webhook>, StoreError> {
+        self.memory.webhooks(namespace, query).await
+    }
+
+    async fn due_webhooks(&self, now: Timestamp, limit: usize) -> Result<Vec<Webhook>, StoreError> {
+        self.memory.due_webhooks(now, limit).await
     }
 }
 

@@ -19,7 +19,7 @@ use bosun_engine::{
     resource::ResourceChange,
     store::{
         Append, CommitFigures, Encoded, IdempotentRequest, Position, Rejection, Rejections, Removal, StoreError,
-        StoreStats, StoredDocument, TermChange,
+        StoreStats, StoredDocument, TermChange, WebhookChange,
         conversations::{ConversationPart, Joining},
     },
 };
@@ -132,6 +132,13 @@ pub(super) struct QueuedChange {
     pub(super) done: oneshot::Sender<Result<(), Rejection>>,
 }
 
+/// A queued change of a webhook, and the sender that notifies its caller.
+#[derive(Debug)]
+pub(super) struct QueuedWebhook {
+    pub(super) change: WebhookChange,
+    pub(super) done: oneshot::Sender<Result<bool, Rejection>>,
+}
+
 /// A queued maintenance task, and the sender that notifies its caller.
 #[derive(Debug)]
 pub(super) struct QueuedMaintenance {
@@ -139,13 +146,14 @@ pub(super) struct QueuedMaintenance {
     pub(super) done: oneshot::Sender<Result<bool, Rejection>>,
 }
 
-/// A batch for the writer, in this order: appends and records, changes of resources, removals, maintenance of the audit
-/// log.
+/// A batch for the writer, in this order: appends and records, changes of resources and of webhooks, removals,
+/// maintenance of the audit log.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) appends: Vec<Queued>,
     pub(super) records_only: Vec<QueuedRecords>,
     pub(super) changes: Vec<QueuedChange>,
+    pub(super) webhooks: Vec<QueuedWebhook>,
     pub(super) removals: Vec<QueuedRemoval>,
     pub(super) maintenance: Vec<QueuedMaintenance>,
 }
@@ -155,13 +163,15 @@ impl Batch {
     pub(super) fn refuse_rest(self, reason: &Rejection) {
         // A send fails only if the caller has stopped waiting.
         self.changes.into_iter().for_each(|QueuedChange { done, .. }| drop(done.send(Err(reason.clone()))));
+        self.webhooks.into_iter().for_each(|QueuedWebhook { done, .. }| drop(done.send(Err(reason.clone()))));
         self.removals.into_iter().for_each(|QueuedRemoval { done, .. }| drop(done.send(Err(reason.clone()))));
         self.maintenance.into_iter().for_each(|QueuedMaintenance { done, .. }| drop(done.send(Err(reason.clone()))));
     }
 
     fn is_empty(&self) -> bool {
         let has_no_appends = self.appends.is_empty() && self.records_only.is_empty();
-        has_no_appends && self.changes.is_empty() && self.removals.is_empty() && self.maintenance.is_empty()
+        let has_no_changes = self.changes.is_empty() && self.webhooks.is_empty();
+        has_no_appends && has_no_changes && self.removals.is_empty() && self.maintenance.is_empty()
     }
 
     /// The last position of the batch.
@@ -210,6 +220,7 @@ struct QueueState {
     records_only: Vec<QueuedRecords>,
     waiters: Vec<Waiter>,
     changes: Vec<QueuedChange>,
+    webhooks: Vec<QueuedWebhook>,
     removals: Vec<QueuedRemoval>,
     maintenance: Vec<QueuedMaintenance>,
     wake_on: WakeOn,
@@ -220,7 +231,8 @@ struct QueueState {
 impl QueueState {
     /// Whether anything but appends and records is queued.
     fn has_requests(&self) -> bool {
-        !(self.changes.is_empty() && self.removals.is_empty() && self.maintenance.is_empty())
+        let has_changes = !(self.changes.is_empty() && self.webhooks.is_empty());
+        has_changes || !(self.removals.is_empty() && self.maintenance.is_empty())
     }
 }
 
@@ -292,6 +304,13 @@ impl AppendQueue {
     pub(super) async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
         let (done, changed) = oneshot::channel();
         self.request(|state| state.changes.push(QueuedChange { change, done }))?;
+        Ok(changed.await.unwrap_or(Err(Rejection::Fenced))?)
+    }
+
+    /// Changes a webhook, ordered behind all earlier appends; false if there was nothing to change.
+    pub(super) async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError> {
+        let (done, changed) = oneshot::channel();
+        self.request(|state| state.webhooks.push(QueuedWebhook { change, done }))?;
         Ok(changed.await.unwrap_or(Err(Rejection::Fenced))?)
     }
 
@@ -409,6 +428,7 @@ impl AppendQueue {
             appends: std::mem::take(&mut state.appends),
             records_only: std::mem::take(&mut state.records_only),
             changes: std::mem::take(&mut state.changes),
+            webhooks: std::mem::take(&mut state.webhooks),
             removals: std::mem::take(&mut state.removals),
             maintenance: std::mem::take(&mut state.maintenance),
         };

@@ -23,6 +23,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod webhooks;
 mod writer;
 
 use std::{
@@ -45,7 +46,8 @@ use bosun_core::{
 use bosun_engine::resource::{ResourceChange, StoredResource};
 use bosun_engine::store::{
     Answered, Append, CommitFigures, Conversations, FoundRecords, ListedQueries, Position, QueryPage, RecordSearch,
-    Records, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats, Stored, WantedQueries,
+    Records, Rejection, Removal, RequestKey, Runnable, Store, StoreError, StoreStats, Stored, WantedQueries, Webhook,
+    WebhookChange, Webhooks,
     conversations::{Conversation, ConversationTurn, Frame, Listing, WantedConversations},
 };
 use rusqlite::Connection;
@@ -242,6 +244,22 @@ impl Conversations for Sqlite {
         let (namespace, wanted) = (namespace.clone(), wanted.clone());
         self.read(move |connection| conversations::conversation_turns(connection, &namespace, &wanted, after, limit))
             .await
+    }
+}
+
+#[async_trait]
+impl Webhooks for Sqlite {
+    async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError> {
+        self.queue.change_webhook(change).await
+    }
+
+    async fn webhooks(&self, namespace: &Namespace, query: QueryUid) -> Result<Vec<Webhook>, StoreError> {
+        let namespace = namespace.clone();
+        self.read(move |connection| webhooks::of_query(connection, &namespace, query)).await
+    }
+
+    async fn due_webhooks(&self, now: Timestamp, limit: usize) -> Result<Vec<Webhook>, StoreError> {
+        self.read(move |connection| webhooks::due(connection, now, limit)).await
     }
 }
 

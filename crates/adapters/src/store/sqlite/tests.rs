@@ -329,6 +329,10 @@ impl writer::CommitTarget for PanickingTarget {
         panic!("and so does a change of a resource")
     }
 
+    fn change_webhook(&mut self, _: &WebhookChange) -> Result<bool, Rejection> {
+        panic!("and so does a change of a webhook")
+    }
+
     fn maintain(&mut self, _: &Maintenance) -> Result<bool, Rejection> {
         panic!("and so does maintenance of the log")
     }

@@ -18,7 +18,7 @@ use bosun_core::{
 use bosun_engine::{
     fault,
     resource::ResourceChange,
-    store::{IdempotentRequest, Position, Rejection, Removal, RequestKey, has_work},
+    store::{IdempotentRequest, Position, Rejection, Removal, RequestKey, WebhookChange, has_work},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Statement, params};
 
@@ -128,6 +128,14 @@ impl DatabaseFile {
             }
         }
     }
+
+    /// Runs a transaction of its own. After a failure, the next one gets a fresh connection.
+    fn run<T>(&mut self, work: impl FnOnce(&mut WriteConnection, i64) -> Result<T, Rejection>) -> Result<T, Rejection> {
+        let mut open = self.take_open()?;
+        let done = work(&mut open, self.epoch)?;
+        self.open = Some(open);
+        Ok(done)
+    }
 }
 
 impl CommitTarget for DatabaseFile {
@@ -157,24 +165,19 @@ impl CommitTarget for DatabaseFile {
     }
 
     fn remove(&mut self, removal: &Removal, now: Timestamp) -> Result<usize, Rejection> {
-        let mut open = self.take_open()?;
-        let removed = open.remove(self.epoch, removal, now)?;
-        self.open = Some(open);
-        Ok(removed)
+        self.run(|open, epoch| open.remove(epoch, removal, now))
     }
 
     fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection> {
-        let mut open = self.take_open()?;
-        open.change_resource(self.epoch, change)?;
-        self.open = Some(open);
-        Ok(())
+        self.run(|open, epoch| open.change_resource(epoch, change))
+    }
+
+    fn change_webhook(&mut self, change: &WebhookChange) -> Result<bool, Rejection> {
+        self.run(|open, epoch| open.change_webhook(epoch, change))
     }
 
     fn maintain(&mut self, task: &Maintenance) -> Result<bool, Rejection> {
-        let mut open = self.take_open()?;
-        let done = open.maintain(self.epoch, task)?;
-        self.open = Some(open);
-        Ok(done)
+        self.run(|open, epoch| open.maintain(epoch, task))
     }
 
     fn checkpoint(&mut self) {

@@ -13,12 +13,13 @@ use std::{
 use bosun_core::Timestamp;
 use bosun_engine::{
     resource::ResourceChange,
-    store::{Rejection, Removal},
+    store::{Rejection, Removal, WebhookChange},
 };
 
 use super::{
     append_queue::{
-        AppendQueue, BatchWait, Queued, QueuedChange, QueuedMaintenance, QueuedRecords, QueuedRemoval, Settled,
+        AppendQueue, BatchWait, Queued, QueuedChange, QueuedMaintenance, QueuedRecords, QueuedRemoval, QueuedWebhook,
+        Settled,
     },
     audit::Maintenance,
 };
@@ -48,6 +49,12 @@ pub(super) trait CommitTarget {
     /// # Errors
     /// If nothing was changed, or it is not known whether it was.
     fn change_resource(&mut self, change: &ResourceChange) -> Result<(), Rejection>;
+
+    /// Changes a webhook; false if there was nothing to change.
+    ///
+    /// # Errors
+    /// If nothing was changed, or it is not known whether it was.
+    fn change_webhook(&mut self, change: &WebhookChange) -> Result<bool, Rejection>;
 
     /// Runs a maintenance task on the audit log; false if it cannot be done.
     ///
@@ -102,6 +109,10 @@ pub(super) fn run(queue: &AppendQueue, target: &mut impl CommitTarget) {
         for QueuedChange { change, done } in batch.changes {
             // The send fails only if the caller has stopped waiting.
             let _ = done.send(guarded(|| target.change_resource(&change)).flatten());
+        }
+        for QueuedWebhook { change, done } in batch.webhooks {
+            // The send fails only if the caller has stopped waiting.
+            let _ = done.send(guarded(|| target.change_webhook(&change)).flatten());
         }
         for QueuedRemoval { removal, now, done } in batch.removals {
             // The send fails only if the caller has stopped waiting.

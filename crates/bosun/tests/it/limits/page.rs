@@ -54,6 +54,7 @@ fn above(above: Excess) -> String {
         Excess::Cut => "the rest is cut, with a mark that says so".to_owned(),
         Excess::NextPage => "the rest is on the next page".to_owned(),
         Excess::OldestLeftOut => "the oldest are not listed".to_owned(),
+        Excess::Deleted => "it is deleted".to_owned(),
         Excess::Referenced => "a reference replaces it".to_owned(),
         Excess::Evicted => "the least recently used are evicted".to_owned(),
     }

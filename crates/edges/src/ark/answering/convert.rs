@@ -4,12 +4,11 @@
 //! are made here from the same snapshot, and nothing is decided here.
 
 use bosun_core::{
-    CallId, Head, Outcome, Status, Timestamp, Transcript,
+    CallId, Head, Outcome, Status, Transcript,
     content::Large,
-    event::{AskedCall, CallRoute},
+    event::CallRoute,
     message,
     query::{Spec, Usage},
-    text::clip,
     transcript::{Call, Ending, RecordedOutcome},
 };
 use bosun_engine::{Snapshot, store::ListedQueries};
@@ -20,7 +19,10 @@ use serde_json::Value;
 use super::{messages, tree};
 use crate::{
     ark::{duration, params::ArkView, wire},
-    asking::list::beginning_and_end,
+    asking::{
+        list::beginning_and_end,
+        person::{Approval, approvals, parameter_requests},
+    },
     auth::{Right, Rights},
     http::warning::Warnings,
 };
@@ -83,7 +85,7 @@ pub(crate) fn query(
 fn brief(
     snapshot: &Snapshot,
     view: ArkView,
-    approvals: Vec<wire::Approval>,
+    approvals: Vec<Approval>,
     results: Option<Vec<wire::PostedResult>>,
     warnings: Vec<String>,
 ) -> QueryAnswer {
@@ -359,53 +361,6 @@ pub(super) fn open_calls(head: &Head, transcript: &Transcript) -> Vec<wire::Tool
             })
         })
         .collect()
-}
-
-/// The calls that a person must approve, in the order in which the model asked.
-pub(crate) fn approvals(head: &Head, transcript: &Transcript) -> Vec<wire::Approval> {
-    head.approvals()
-        .filter_map(|(call, deadline)| {
-            let asked = &transcript.call(call.id)?.asked;
-            Some(wire::Approval {
-                id: call.id.to_string(),
-                name: asked.tool.clone(),
-                arguments: asked.arguments.clone(),
-                preview: preview(&asked.tool, &asked.arguments),
-                hash: call.arguments.to_string(),
-                deadline: deadline.to_rfc3339(),
-                agent_path: Vec::new(),
-            })
-        })
-        .collect()
-}
-
-/// A call on one line, for a person who decides about it.
-pub(crate) fn preview(tool: &str, arguments: &Value) -> String {
-    const LONGEST: usize = 200;
-    clip(&format!("{tool} {arguments}"), LONGEST)
-}
-
-/// The requests for parameters that the user must answer.
-pub(super) fn parameter_requests(head: &Head, transcript: &Transcript) -> Vec<wire::ParameterRequest> {
-    head.parameter_requests()
-        .filter_map(|(call, deadline)| {
-            let asked = &transcript.call(call.id)?.asked;
-            Some(parameter_request(asked, deadline))
-        })
-        .collect()
-}
-
-pub(crate) fn parameter_request(asked: &AskedCall, deadline: Timestamp) -> wire::ParameterRequest {
-    let text = |name: &str| asked.arguments[name].as_str().unwrap_or_default().to_owned();
-    wire::ParameterRequest {
-        id: asked.call.to_string(),
-        name: asked.tool.clone(),
-        tool: text("intended_tool_name"),
-        question: text("clarification_question"),
-        parameters: asked.arguments["parameters"].clone(),
-        deadline: deadline.to_rfc3339(),
-        agent_path: Vec::new(),
-    }
 }
 
 /// One page of the calls of a namespace that wait for approval.

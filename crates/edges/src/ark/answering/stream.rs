@@ -25,13 +25,14 @@ use bosun_core::{
 use bosun_engine::{BelowCall, CallInProgress, Engine, Snapshot, Watched, runner::Progress};
 use serde_json::{Value, json};
 
-use super::convert::{large_result, outcome_error, parameter_request, preview};
+use super::convert::{large_result, outcome_error};
 use crate::{
     Edge,
     ark::duration,
     asking::{
         cursor,
         follow::{Narrate, follow},
+        person::{parameter_request, preview},
     },
     http::{
         error::ApiError,

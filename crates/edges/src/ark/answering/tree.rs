@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bosun_engine::{QueryTree, Snapshot};
 
 use super::convert;
-use crate::ark::wire;
+use crate::{
+    ark::wire,
+    asking::person::{self, Approval, ParameterRequest},
+};
 
 /// The agents and teams from the query that is shown to the one below it.
 pub(crate) fn path(below: &Snapshot) -> Vec<Arc<str>> {
@@ -22,21 +25,21 @@ pub(super) fn open_calls(snapshot: &Snapshot) -> Vec<wire::ToolCall> {
 }
 
 /// The calls that a person must approve, likewise.
-pub(super) fn approvals(snapshot: &Snapshot) -> Vec<wire::Approval> {
+pub(super) fn approvals(snapshot: &Snapshot) -> Vec<Approval> {
     let below = snapshot.below.iter().flat_map(|below| {
-        let approvals = convert::approvals(&below.head, &below.transcript).into_iter();
-        approvals.map(|approval| wire::Approval { agent_path: path(below), ..approval })
+        let approvals = person::approvals(&below.head, &below.transcript).into_iter();
+        approvals.map(|approval| Approval { agent_path: path(below), ..approval })
     });
-    convert::approvals(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
+    person::approvals(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
 }
 
 /// The requests for parameters, likewise.
-pub(super) fn parameter_requests(snapshot: &Snapshot) -> Vec<wire::ParameterRequest> {
+pub(super) fn parameter_requests(snapshot: &Snapshot) -> Vec<ParameterRequest> {
     let below = snapshot.below.iter().flat_map(|below| {
-        let requests = convert::parameter_requests(&below.head, &below.transcript).into_iter();
-        requests.map(|request| wire::ParameterRequest { agent_path: path(below), ..request })
+        let requests = person::parameter_requests(&below.head, &below.transcript).into_iter();
+        requests.map(|request| ParameterRequest { agent_path: path(below), ..request })
     });
-    convert::parameter_requests(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
+    person::parameter_requests(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
 }
 
 /// A query with those below it.
@@ -51,7 +54,7 @@ pub(crate) fn node(tree: &QueryTree, call: Option<String>) -> wire::TreeNode {
         target: convert::target(&transcript.spec),
         tool_call_id: call,
         tool_calls: convert::open_calls(head, transcript),
-        approvals: convert::approvals(head, transcript),
+        approvals: person::approvals(head, transcript),
         response: transcript.response().map(str::to_owned),
         error: convert::failure(transcript),
         usage: convert::usage(head.usage),

@@ -19,12 +19,13 @@ use super::{
     params::{ByteRange, LastEventId, ParamGroups, ViewChoice},
     reading::request::{self, CreateParams},
     results::delivery,
-    routes::{RESOURCES, SERVER},
+    routes::{GLOBAL, RESOURCES},
     wire,
 };
 use crate::{
     auth::{Right, gate::Needs, whoami::Whoami},
     http::{error::Code, routes::RouteEntry},
+    server::{self, routes::SERVER},
 };
 
 mod evaluations;
@@ -283,7 +284,7 @@ pub(crate) fn document() -> Value {
             paths.entry(path).or_default().insert(operation.method.to_owned(), described);
         }
     }
-    for route in SERVER {
+    for route in SERVER.iter().chain(GLOBAL) {
         if let Some(described) = describe_of_server(route, &mut generator) {
             paths.entry(route.path.into()).or_default().insert(route.method.to_owned(), described);
         }
@@ -318,10 +319,10 @@ fn describe_of_server(route: &RouteEntry, generator: &mut SchemaGenerator) -> Op
     let (summary, schema) = match route.path {
         "/" => (
             "Which server this is, and where to go from here; as a page with `Accept: text/html`",
-            schema::<wire::Root>(generator),
+            schema::<server::Root>(generator),
         ),
-        "/health" => ("Whether the process answers", schema::<wire::Service>(generator)),
-        "/ready" => ("Whether it accepts work", schema::<wire::Service>(generator)),
+        "/health" => ("Whether the process answers", schema::<server::Service>(generator)),
+        "/ready" => ("Whether it accepts work", schema::<server::Service>(generator)),
         "/v1/whoami" => ("What a key permits", schema::<Whoami>(generator)),
         _ => return None,
     };
@@ -353,7 +354,7 @@ fn needed_right(operation: &Operation) -> Option<Right> {
     let of_server = |route: &&RouteEntry| {
         route.path.strip_prefix("/v1") == Some(operation.path) && route.method == operation.method
     };
-    let route = RESOURCES.iter().find(is_it).or_else(|| SERVER.iter().find(of_server));
+    let route = RESOURCES.iter().find(is_it).or_else(|| GLOBAL.iter().find(of_server));
     route.map(|route| route.needs).and_then(Needs::right)
 }
 

@@ -3,6 +3,7 @@
 mod cards;
 mod client_tools;
 mod malformed;
+mod push;
 mod rights;
 mod seed;
 mod specification;

@@ -41,6 +41,7 @@ pub(in super::super) const TABLES: &[(&str, Option<TableCheck>)] = &[
     ("resources", Some(check_resources)),
     ("usage_of_calls", Some(check_calls)),
     ("usage_of_queries", Some(check_tallies)),
+    ("webhooks", Some(check_webhooks)),
     ("writer", Some(check_writer)),
 ];
 
@@ -105,6 +106,23 @@ fn get<T: FromSql>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
 }
 
 /// Compares the open calls of each waiting query with its head, in both directions.
+fn check_webhooks(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
+    let sql =
+        "SELECT webhooks.id, queries.seq, webhooks.seq, target FROM webhooks LEFT JOIN queries ON query = queries.id";
+    inspection.each_row(snapshot, "webhooks", sql, |row| {
+        let (seq, cursor): (Option<u64>, u64) = (row.get(1)?, row.get(2)?);
+        let target: String = row.get(3)?;
+        Ok(match seq {
+            None => Some("its query is missing".to_owned()),
+            Some(seq) if cursor > seq => Some("it is ahead of its query".to_owned()),
+            Some(_) if serde_json::from_str::<serde_json::Value>(&target).is_err() => {
+                Some("its target cannot be read".to_owned())
+            }
+            Some(_) => None,
+        })
+    })
+}
+
 fn check_claimable(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut listed = snapshot.prepare("SELECT call, namespace, tool FROM claimable WHERE query = ?1 ORDER BY call")?;
     let mut queries = snapshot.prepare(

@@ -12,7 +12,8 @@ use bosun_core::{
 use bosun_engine::{
     resource::{Manifest, ManifestBody, ManifestChange, ResourceChange, ResourceKey, ResourceKind, StoredResource},
     store::{
-        Append, IdempotentRequest, Records as _, RequestKey, Store as _, StoredDocument,
+        Append, IdempotentRequest, Records as _, RequestKey, Store as _, StoredDocument, Webhook, WebhookChange,
+        WebhookProgress, Webhooks as _,
         conversations::{ConversationPart, Exchange, Joining},
     },
     testing::query_writer::{self, QueryWriter},
@@ -59,6 +60,9 @@ const DAMAGES: &[(&str, &str)] = &[
     ("exchanges", "UPDATE exchanges SET conversation = 99"),
     ("resources", "UPDATE resources SET body = 'x'"),
     ("resources", "UPDATE resources SET kind = 'Dream'"),
+    ("webhooks", "UPDATE webhooks SET target = 'x'"),
+    ("webhooks", "UPDATE webhooks SET seq = 99"),
+    ("webhooks", "UPDATE webhooks SET query = 99"),
 ];
 
 /// A document that matches its hash.
@@ -108,6 +112,16 @@ async fn full(directory: &TestDirectory) {
     let worker = machine::CallDisposition::Worker { timeout: Duration::from_secs(600), repeatable: true };
     let events = served.reply(vec![worker]);
     served.append(&store, events);
+    let head = served.head();
+    let webhook = Webhook {
+        namespace: head.namespace.clone(),
+        name: head.name.clone(),
+        query: head.uid,
+        id: "w".into(),
+        target: "{}".into(),
+        progress: WebhookProgress::default(),
+    };
+    assert!(store.change_webhook(WebhookChange::Put { webhook, at_most: 1 }).await.unwrap());
     let act = |at| AuditRecord::of_act(Timestamp(at), Action::KeysReloaded, None, None);
     let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();

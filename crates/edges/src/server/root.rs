@@ -11,7 +11,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{docs, wire};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{docs, health::Service};
 use crate::http::answer::Json;
 
 const HTML: &str = include_str!("root/page.html");
@@ -21,6 +24,43 @@ const COMMANDS: &[&str] = &["bosun query --agent NAME 'QUESTION'", "bosun chat -
 
 /// The answer depends on this header, which caches must know.
 const VARY: (HeaderName, HeaderValue) = (header::VARY, HeaderValue::from_static("accept"));
+
+/// The answer at `/`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Root {
+    /// As `/health` has it.
+    service: &'static str,
+    /// The program that serves it.
+    server: &'static str,
+    version: &'static str,
+    /// Where to go from here.
+    links: RootLinks,
+    /// What to try first, on the command line.
+    commands: &'static [&'static str],
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RootLinks {
+    docs: &'static str,
+    openapi: &'static str,
+    health: &'static str,
+    ready: &'static str,
+    agents: &'static str,
+}
+
+impl Root {
+    fn new(commands: &'static [&'static str]) -> Self {
+        let Service { service, server, .. } = Service::new("healthy", None);
+        let links = RootLinks {
+            docs: "/docs",
+            openapi: "/openapi.json",
+            health: "/health",
+            ready: "/ready",
+            agents: "/v1/agents",
+        };
+        Self { service, server, version: env!("CARGO_PKG_VERSION"), links, commands }
+    }
+}
 
 /// `GET /`
 pub(super) async fn root(headers: HeaderMap) -> Response {
@@ -32,7 +72,7 @@ pub(super) async fn root(headers: HeaderMap) -> Response {
     if prefers_html(&headers) {
         ([VARY], docs::serve("text/html; charset=utf-8", PAGE.clone())).into_response()
     } else {
-        ([VARY], Json(wire::Root::new(COMMANDS))).into_response()
+        ([VARY], Json(Root::new(COMMANDS))).into_response()
     }
 }
 

@@ -1,0 +1,11 @@
+//! What a server has whatever protocols it speaks: the page at `/`, health, metrics, and the page of its API.
+//!
+//! [`routes`]: the table; [`health`], [`root`] and [`docs`]: what it leads to. None of it is of a namespace.
+
+mod docs;
+mod health;
+mod root;
+pub(crate) mod routes;
+
+pub(crate) use health::Service;
+pub(crate) use root::Root;

@@ -1,0 +1,60 @@
+//! The webhooks of the store in memory.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use bosun_core::{Namespace, QueryUid, Timestamp};
+
+use super::MemoryStore;
+use crate::store::{StoreError, Webhook, WebhookChange, Webhooks};
+
+/// By query and id.
+pub(super) type MemoryWebhooks = BTreeMap<(QueryUid, String), Webhook>;
+
+#[async_trait]
+impl Webhooks for MemoryStore {
+    async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError> {
+        let mut state = self.open()?;
+        Ok(match change {
+            WebhookChange::Put { webhook, at_most } => {
+                let others = state.webhooks.keys().filter(|(query, id)| *query == webhook.query && *id != webhook.id);
+                let is_kept = state.queries.contains_key(&webhook.query) && others.count() < at_most;
+                if is_kept {
+                    state.webhooks.insert((webhook.query, webhook.id.clone()), webhook);
+                }
+                is_kept
+            }
+            WebhookChange::Advance { key, progress } => match state.webhooks.get_mut(&(key.query, key.id)) {
+                Some(webhook) => {
+                    webhook.progress = progress;
+                    true
+                }
+                None => false,
+            },
+            WebhookChange::Remove { key } => state.webhooks.remove(&(key.query, key.id)).is_some(),
+        })
+    }
+
+    async fn webhooks(&self, namespace: &Namespace, query: QueryUid) -> Result<Vec<Webhook>, StoreError> {
+        let state = self.lock();
+        Ok(state
+            .webhooks
+            .values()
+            .filter(|webhook| webhook.query == query && webhook.namespace == *namespace)
+            .cloned()
+            .collect())
+    }
+
+    async fn due_webhooks(&self, now: Timestamp, limit: usize) -> Result<Vec<Webhook>, StoreError> {
+        let state = self.lock();
+        let has_more = |webhook: &&Webhook| {
+            let stored = state.queries.get(&webhook.query);
+            stored.is_some_and(|query| query.head.seq > webhook.progress.seq)
+        };
+        let due = state.webhooks.values().filter(|webhook| webhook.progress.next_at <= now).filter(has_more);
+        let mut due: Vec<_> = due.cloned().collect();
+        due.sort_by_key(|webhook| webhook.progress.next_at);
+        due.truncate(limit);
+        Ok(due)
+    }
+}

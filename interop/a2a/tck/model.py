@@ -1,0 +1,68 @@
+"""The model of the agent that the compatibility kit talks to: `model.py <port> <version>`, behind OpenAI's chat
+completions.
+
+What it does depends on the kit's message id, which proxy.py puts in front of the text: of the first message, or of the
+latest one that put an open call aside. The kit of 0.3 expects tasks that go on, so there the agent always asks.
+"""
+
+import json
+import re
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+PORT, VERSION = int(sys.argv[1]), sys.argv[2]
+
+
+def latest(messages):
+    """The id that the kit gave its latest message."""
+    texts = "\n".join(str(message.get("content")) for message in messages)
+    found = re.findall(r"\b(?:tck|test)-[\w-]+(?=: )", texts)
+    return found[-1] if found else ""
+
+
+def deltas(messages):
+    """The pieces of the answer, each with the time before it."""
+    said = latest(messages)
+    if said.startswith("test-resubscribe-message-id"):
+        yield 4, {"content": "Here I am."}
+    elif VERSION == "0.3" or said.startswith("tck-input-required"):
+        call = {"index": 0, "id": f"call_{len(messages)}", "type": "function"}
+        yield 0, {"tool_calls": [{**call, "function": {"name": "ask-user", "arguments": "{}"}}]}
+    elif said.startswith("tck-stream"):
+        for word in ("Generated ", "text ", "content"):
+            yield 0.1, {"content": word}
+    else:
+        yield 0, {"content": "Generated text content"}
+
+
+class Model(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        reason = "stop"
+        for pause, delta in deltas(request["messages"]):
+            time.sleep(pause)
+            reason = "tool_calls" if "tool_calls" in delta else reason
+            self.send({"choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]})
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        self.send({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+        self.send({"choices": [], "usage": usage})
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
+
+    def send(self, chunk):
+        envelope = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "kit"}
+        self.wfile.write(f"data: {json.dumps({**envelope, **chunk})}\n\n".encode())
+        self.wfile.flush()
+
+    def log_message(self, *_):
+        pass
+
+
+ThreadingHTTPServer(("127.0.0.1", PORT), Model).serve_forever()
