@@ -72,6 +72,7 @@ fn points() -> Vec<&'static str> {
         "resource",
         "store.maintain",
         "claim.",
+        "webhook",
         "extend.",
     ];
     POINTS.iter().copied().filter(|point| !ELSEWHERE.iter().any(|part| point.contains(part))).collect()
