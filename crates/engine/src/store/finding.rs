@@ -14,7 +14,7 @@ use super::Encoded;
 /// The wanted page of a list, newest first. Everything that it says must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryPage {
-    /// At most this many queries; fewer, if they are [large](PAGE_BYTES).
+    /// At most this many queries; fewer, if they are [large](super::PAGE_BYTES).
     pub limit: usize,
     /// Only queries created before this one.
     pub before: Option<QueryUid>,
