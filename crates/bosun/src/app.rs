@@ -109,7 +109,7 @@ impl App {
         let access = self.access_watcher.as_ref().map_or_else(Access::open, AccessWatcher::access);
         let hangup = || signal(SignalKind::hangup()).context("cannot listen for signals");
         let (of_keys, of_sources) = (hangup()?, hangup()?);
-        let doors = async {
+        let access_reloads = async {
             if let Some(access_watcher) = self.access_watcher {
                 access_watcher.run(of_keys, stopping.clone(), &self.engine).await;
             }
@@ -130,7 +130,7 @@ impl App {
         };
         let acts = import_spooled_records(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
-        tokio::join!(served, drained, doors, reloads, acts, announced, notified);
+        tokio::join!(served, drained, access_reloads, reloads, acts, announced, notified);
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");

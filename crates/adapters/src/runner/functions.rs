@@ -44,6 +44,10 @@ const PROCESSES: usize = 4;
 /// Characters of a message of the process.
 const LONGEST_MESSAGE: usize = 500;
 
+/// Without it, mimalloc maps a gibibyte as data when it starts: the limit of memory is then exceeded before it is set, has
+/// no effect on what is allocated within that gibibyte, and every further mapping fails.
+const ALLOCATE_AS_NEEDED: [(&str, &str); 1] = [("MIMALLOC_ARENA_EAGER_COMMIT", "0")];
+
 /// The standard input of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct JqInput {
@@ -104,7 +108,7 @@ impl JqProcesses {
         let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
         let input = strict::compact(&serde_json::json!(JqInput { filters: filters.to_vec(), value }));
         let mut command = Command::new(&self.program);
-        command.arg(JQ_COMMAND).env_clear().kill_on_drop(true);
+        command.arg(JQ_COMMAND).env_clear().envs(ALLOCATE_AS_NEEDED).kill_on_drop(true);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(unusable)?;
         let (output, message, status) = exchange(&mut child, input).await.map_err(unusable)?;

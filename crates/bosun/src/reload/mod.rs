@@ -41,7 +41,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::commands::input;
 
 use collection::{Collection, SourceContents, ToolSource, Tools};
-use watch::{FileEvents, WatchedFiles};
+use watch::{Due, FileEvents, WatchedFiles};
 
 /// How often URLs of tools are fetched; one with an unchanged ETag is not transferred.
 const URLS_FETCHED: Duration = Duration::from_secs(60);
@@ -192,10 +192,12 @@ impl Reloader {
             let mut fetching = tokio::time::interval_at(Instant::now() + URLS_FETCHED, URLS_FETCHED);
             fetching.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut events = FileEvents::open();
+            let mut due = Due::Poll;
             loop {
-                self.look(&mut events).await;
+                self.look(&mut events, due).await;
+                due = Due::Poll;
                 tokio::select! {
-                    () = events.next() => {}
+                    next = events.next() => due = next,
                     _ = hangup.recv() => self.attempt_and_log(Scope::Everything).await,
                     _ = fetching.tick(), if has_urls => {
                         if self.0.sources.lock().await.collection.fetch().await {
@@ -208,15 +210,18 @@ impl Reloader {
         stopping.run_until_cancelled(watching).await;
     }
 
-    /// Watches the current files, and reloads if they differ from those that were read.
-    async fn look(&self, events: &mut FileEvents) {
+    /// Watches the current files, and reloads if they differ from those that were read and their changes have ended.
+    async fn look(&self, events: &mut FileEvents, due: Due) {
         let sources = Arc::clone(&self.0.sources).lock_owned().await;
         let Ok(files) = tokio::task::spawn_blocking(move || sources.files()).await else { return };
         // Watched before they are compared: no change is missed in between.
         events.watch(&files);
         let Ok(fingerprint) = tokio::task::spawn_blocking(move || files.fingerprint()).await else { return };
         if self.0.known.load(Ordering::Acquire) != fingerprint {
-            self.attempt_and_log(Scope::Files).await;
+            match due {
+                Due::Poll => events.notify(),
+                Due::Changed => self.attempt_and_log(Scope::Files).await,
+            }
         }
     }
 

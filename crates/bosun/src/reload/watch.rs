@@ -90,6 +90,15 @@ fn add_directories(path: &Path, links: usize, directories: &mut BTreeSet<PathBuf
     directories.extend(path.parent().filter(|parent| parent.is_dir()).map(Path::to_owned));
 }
 
+/// Why it is time to compare fingerprints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// No event is known.
+    Poll,
+    /// A series of changes has ended.
+    Changed,
+}
+
 /// The events of the operating system.
 pub(super) struct FileEvents {
     watcher: Option<RecommendedWatcher>,
@@ -145,13 +154,19 @@ impl FileEvents {
         self.watched = directories;
     }
 
-    /// Resolves after a change and when it is time to poll.
-    pub(super) async fn next(&self) {
+    /// Resolves once a series of changes has ended, and when it is time to poll.
+    pub(super) async fn next(&self) -> Due {
         let poll = if self.is_complete { POLLED } else { POLLED_WITHOUT_EVENTS };
         if tokio::time::timeout(poll, self.changed.notified()).await.is_err() {
-            return;
+            return Due::Poll;
         }
         let latest = Instant::now() + LONGEST_DEBOUNCE;
         while tokio::time::timeout_at(latest.min(Instant::now() + QUIET), self.changed.notified()).await.is_ok() {}
+        Due::Changed
+    }
+
+    /// Treats a difference that was found without an event as one: it may be a part of a series of changes.
+    pub(super) fn notify(&self) {
+        self.changed.notify_one();
     }
 }

@@ -189,6 +189,8 @@ async fn a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model
         ("last(repeat(1))", "5 s"),
         ("[range(1000000000)] | length", "5 s"),
         ("reduce range(40) as $i (\\\"x\\\"; . + .) | length", "MiB of memory"),
+        // Many values of a megabyte: the limit is on their sum.
+        ("[range(350) | (\\\"x\\\" * (1000000 + .))] | length", "MiB of memory"),
         ("[limit(5000000; repeat(\\\"xxxxxxxxxx\\\"))]", ""),
     ] {
         let ended = filtered(&format!(r#"[{{name: jq, value: "{filter}"}}]"#), "{}").await;

@@ -93,7 +93,9 @@ fn key(kind: &str, name: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_queries_see_a_change_and_running_ones_do_not() {
-    let world = world();
+    let mut world = world();
+    // The watcher may reload before the request does: both log what changed.
+    world.set("RUST_LOG", "info");
     let server = world.start().await;
     let query = |name: &str| json!({"name": name, "input": "go", "target": {"type": "agent", "name": "seeker"}});
     let waiting = api(&server, "POST", "/v1/queries?wait=30s&view=rfc", Some(&query("before"))).await;
@@ -103,8 +105,9 @@ async fn new_queries_see_a_change_and_running_ones_do_not() {
     std::fs::remove_file(world.path("manifests").join("lookup.yaml")).unwrap();
     let reloaded = api(&server, "POST", "/v1/reload", None).await;
     assert_eq!(reloaded.status, 200, "{}", reloaded.text);
-    assert_eq!(reloaded.body["removed"], json!([key("Tool", "lookup")]), "{}", reloaded.text);
-    assert_eq!(reloaded.body["changed"], json!([key("Agent", "seeker")]), "{}", reloaded.text);
+    let log = std::fs::read_to_string(world.log()).unwrap();
+    assert!(log.contains("Tool `lookup` of namespace `default`"), "{log}");
+    assert!(log.contains("Agent `seeker` of namespace `default`"), "{log}");
 
     let result = json!({"toolName": "lookup", "toolResult": "found", "wait": "30s"});
     let done = api(&server, "POST", "/v1/queries/before/tool-result?view=rfc", Some(&result)).await;
@@ -119,7 +122,8 @@ async fn a_bad_file_changes_nothing_and_is_reported_with_its_place() {
     let world = world();
     let server = world.start().await;
     let manifests = world.path("manifests");
-    write(&manifests, &[("lookup.yaml", &tool("lookup", "Looks elsewhere")), ("bad.yaml", "a: 1\nb: [\n")]);
+    // The bad one first: files are read at any time.
+    write(&manifests, &[("bad.yaml", "a: 1\nb: [\n"), ("lookup.yaml", &tool("lookup", "Looks elsewhere"))]);
     let refused = api(&server, "POST", "/v1/reload", None).await;
     assert_eq!((refused.status, &refused.body["error"]["code"]), (422, &json!("invalid_configuration")));
     let fault = &refused.body["error"]["details"][0];
@@ -269,7 +273,8 @@ async fn tools_of_all_sources_form_one_collection() {
 
     std::fs::write(&config, tool_config(&["fetch_emails", "send_email"])).unwrap();
     let reloaded = api(&server, "POST", "/v1/reload", None).await;
-    assert_eq!(reloaded.body["added"], json!([key("Tool", "send_email")]), "{}", reloaded.text);
+    assert_eq!(reloaded.status, 200, "{}", reloaded.text);
+    assert_eq!(names(&tools(&server).await), ["abacus", "calculator", "fetch_emails", "lookup", "send_email"]);
 }
 
 /// A server that has one document, and counts how often it is transferred.
@@ -307,6 +312,10 @@ async fn a_url_is_fetched_again_only_if_it_has_changed() {
     let reloaded = api(&server, "POST", "/v1/reload", None).await;
     assert_eq!(reloaded.body["added"], json!([key("Tool", "send_email")]), "{}", reloaded.text);
     assert_eq!(transferred.load(Ordering::SeqCst), 2);
+    *text.lock().unwrap() = tool_config(&["send_email"]).replace("Does send_email", "Sends");
+    let reloaded = api(&server, "POST", "/v1/reload", None).await;
+    assert_eq!(reloaded.body["removed"], json!([key("Tool", "fetch_emails")]), "{}", reloaded.text);
+    assert_eq!(reloaded.body["changed"], json!([key("Tool", "send_email")]), "{}", reloaded.text);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
