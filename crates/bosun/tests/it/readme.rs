@@ -202,6 +202,16 @@ async fn the_commands_of_the_operations_page_run() {
     assert!(directory.path().join("data.damaged").exists());
 }
 
+#[tokio::test]
+async fn the_commands_of_the_page_on_n8n_in_docker_run() {
+    let directory = tempfile::tempdir().unwrap();
+    // Tests listen on loopback only.
+    let page = read("docs/n8n-docker.md").replace(" --listen 0.0.0.0:8080", "");
+    let output = run_shell(&script(&page, free_port()), directory.path()).await;
+    assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains(r#""n8n""#), "{}", stdout(&output));
+}
+
 #[test]
 fn the_manifests_of_the_readme_can_be_served() {
     let manifests = blocks(&read("README.md"), "yaml");
@@ -271,6 +281,8 @@ fn pages_link_to_pages_that_exist() {
         "docs/models.md",
         "docs/nango.md",
         "docs/errors.md",
+        "docs/n8n-docker.md",
+        "docs/n8n-tutorial.md",
         "docs/formats.md",
         "docs/schemas.md",
         "docs/operations.md",
