@@ -356,12 +356,25 @@ mod tests {
     }
 
     #[test]
-    fn can_handle_and_get_tool_know_what_is_there() {
+    fn can_handle_is_true_for_a_tool_of_the_client() {
+        assert!(provider().can_handle("closed"));
+    }
+
+    #[test]
+    fn can_handle_is_false_for_an_unknown_tool() {
+        assert!(!provider().can_handle("xyz"));
+    }
+
+    #[test]
+    fn get_tool_finds_a_tool_by_its_name() {
         let provider = provider();
-        assert!(provider.can_handle("closed"));
-        assert!(!provider.can_handle("xyz"));
-        assert_eq!(provider.get("closed").unwrap().name, "closed");
-        assert!(provider.get("xyz").is_none());
+        let found = provider.get("closed").unwrap();
+        assert_eq!((found.name.as_str(), &*found.description), ("closed", "Search the client database"));
+    }
+
+    #[test]
+    fn get_tool_of_an_unknown_name_is_none() {
+        assert!(provider().get("xyz").is_none());
     }
 
     #[test]
@@ -394,8 +407,17 @@ mod tests {
     }
 
     #[test]
+    fn execute_fails_for_null_arguments() {
+        for arguments in [json!(null), json!("null")] {
+            let result = provider().execute(&call("closed", arguments), never_called);
+            assert_eq!(result.error.as_deref(), Some("Invalid tool arguments: must be an object."));
+            assert_eq!((result.success, result.tool_call_id.as_str()), (false, "call-123"));
+        }
+    }
+
+    #[test]
     fn execute_fails_for_arguments_that_are_no_object() {
-        for arguments in [json!(null), json!("null"), json!([]), json!("[]"), json!(5)] {
+        for arguments in [json!([]), json!("[]"), json!(5)] {
             let result = provider().execute(&call("closed", arguments), never_called);
             assert_eq!(result.error.as_deref(), Some("Invalid tool arguments: must be an object."));
         }
@@ -426,19 +448,35 @@ mod tests {
     }
 
     #[test]
-    fn validate_tool_arguments_names_what_is_wrong() {
+    fn validate_tool_arguments_names_a_missing_required_parameter() {
         check_arguments("search_database", json!({}), &["Missing required parameter: query"]);
-        check_arguments(
-            "search_database",
-            json!({"query": 5}),
-            &["Parameter query has wrong type: expected string, got number"],
-        );
-        check_arguments(
-            "search_database",
-            json!({"query": "x", "limit": 2.5}),
-            &["Parameter limit must be an integer, got: 2.5"],
-        );
+    }
+
+    #[test]
+    fn validate_tool_arguments_names_a_wrong_type() {
+        let wrong = ["Parameter query has wrong type: expected string, got number"];
+        check_arguments("search_database", json!({"query": 5}), &wrong);
+    }
+
+    #[test]
+    fn validate_tool_arguments_accepts_an_integer() {
+        check_arguments("search_database", json!({"query": "x", "limit": 7}), &[]);
+        check_arguments("search_database", json!(r#"{"query": "x", "limit": 7}"#), &[]);
+    }
+
+    #[test]
+    fn validate_tool_arguments_rejects_a_fraction_for_an_integer() {
+        let wrong = ["Parameter limit must be an integer, got: 2.5"];
+        check_arguments("search_database", json!({"query": "x", "limit": 2.5}), &wrong);
+    }
+
+    #[test]
+    fn validate_tool_arguments_fails_for_an_unknown_tool() {
         check_arguments("xyz", json!({}), &["Tool xyz not found"]);
+    }
+
+    #[test]
+    fn validate_tool_arguments_rejects_null() {
         check_arguments("search_database", json!(null), &["Arguments are not valid: must be an object."]);
     }
 

@@ -118,6 +118,12 @@ pub enum Action {
     /// Conversations, or the messages of one query in them, were deleted; `detail` is `<memory>/<conversation>`.
     #[serde(rename = "conversation.deleted")]
     ConversationDeleted,
+    /// A webhook of a query was stored or replaced; `detail` is its id and its host.
+    #[serde(rename = "webhook.set")]
+    WebhookSet,
+    /// A webhook was deleted, by a caller or because its receiver failed too often; `detail` is its id.
+    #[serde(rename = "webhook.deleted")]
+    WebhookDeleted,
     /// A request without a valid key or the required permission was rejected; `outcome` is the code, `detail` the
     /// route, or how many more there were.
     #[serde(rename = "access.refused")]
@@ -294,6 +300,16 @@ impl AuditRecord {
     #[must_use]
     pub fn of_deletion(head: &Head, at: Timestamp, actor: &Actor) -> Self {
         Self::of_query(head, at, Action::QueryDeleted).by(actor)
+    }
+
+    /// A webhook of a query was set by a caller, or deleted by one or by none.
+    #[must_use]
+    pub fn of_webhook(head: &Head, at: Timestamp, action: Action, actor: Option<&Actor>, detail: &str) -> Self {
+        let record = Self { detail: Some(clip(detail)), ..Self::of_query(head, at, action) };
+        match actor {
+            Some(actor) => record.by(actor),
+            None => record,
+        }
     }
 
     /// A query was deleted because its retention had passed: no caller requested that.

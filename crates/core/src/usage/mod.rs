@@ -155,6 +155,8 @@ impl Sample {
             | Action::ResourceUpdated
             | Action::ResourceDeleted
             | Action::ConversationDeleted
+            | Action::WebhookSet
+            | Action::WebhookDeleted
             | Action::KeysReloaded
             | Action::ConfigurationReloaded
             | Action::ConfigurationRefused

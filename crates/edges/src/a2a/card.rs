@@ -27,7 +27,11 @@ use super::{
     v03,
     wire::{AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill},
 };
-use crate::{AppState, auth::gate::RequestNamespace, http::answer::Json};
+use crate::{
+    AppState,
+    auth::{Right, gate::RequestNamespace},
+    http::answer::Json,
+};
 
 /// The annotation of the agent that `/a2a` is.
 const DEFAULT_AGENT: &str = "bosun.dev/a2a-default";
@@ -97,6 +101,7 @@ pub(super) async fn list_agents(
 
 /// The card with everything in it, for callers with a key.
 pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Value, A2aError> {
+    asked.need(Right::Read)?;
     if asked.app.access.is_open() {
         let kind = match asked.generation {
             Generation::V1 => ErrorKind::UnsupportedOperation,

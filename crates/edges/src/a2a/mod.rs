@@ -19,7 +19,7 @@ pub(crate) mod push;
 mod reading;
 mod rest;
 pub(crate) mod routes;
-mod rpc;
+pub(crate) mod rpc;
 mod stream;
 mod task;
 mod task_page;

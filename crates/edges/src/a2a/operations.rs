@@ -114,6 +114,8 @@ impl AgentRequest {
         match (params.message.task_id.clone(), push) {
             (Some(task), None) => self.follow_up(&task, params, wait).await,
             (Some(task), Some(config)) => {
+                // Before the webhook is stored: a message that is refused leaves none behind.
+                self.need_for_follow_up(&params)?;
                 self.create_push(&task, config).await?;
                 self.follow_up(&task, params, wait).await
             }
@@ -168,10 +170,16 @@ impl AgentRequest {
         RequestKey { actor: self.caller.actor.id(), route: "a2a", key }
     }
 
-    /// Results for the calls of a task, or a text that supersedes them.
-    async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+    /// The results that a message to a task brings, if it does, for a caller that may send it.
+    fn need_for_follow_up(&self, params: &SendParams) -> Result<Option<Vec<GivenResult>>, A2aError> {
         let given = tools::results_of(&params.message.parts)?;
         self.need(if given.is_some() { Right::Deliver } else { Right::Run })?;
+        Ok(given)
+    }
+
+    /// Results for the calls of a task, or a text that supersedes them.
+    async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+        let given = self.need_for_follow_up(&params)?;
         let (key, snapshot) = self.find(id).await?;
         let context = task::context_id(&snapshot.head, &snapshot.transcript);
         if let Some(other) = params.message.context_id.as_ref().filter(|other| **other != context) {

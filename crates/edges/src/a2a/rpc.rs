@@ -68,6 +68,13 @@ const METHODS: &[(&str, Option<Generation>, Method)] = &[
     ("tasks/resume", None, Method::Resume),
 ];
 
+/// The names of all methods, each with the version that a request for it sends.
+#[cfg(test)]
+pub(crate) fn methods() -> Vec<(&'static str, &'static str)> {
+    let version = |generation: &Generation| if *generation == Generation::V1 { "1.0" } else { "0.3" };
+    METHODS.iter().map(|(name, generation, _)| (*name, generation.as_ref().map_or("0.3", version))).collect()
+}
+
 /// A JSON-RPC request.
 struct RpcCall {
     id: Option<Value>,

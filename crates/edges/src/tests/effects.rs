@@ -15,7 +15,7 @@ use bosun_core::Namespace;
 use bosun_engine::{
     Store as _,
     metrics::MetricsText,
-    store::{QueryPage, conversations::WantedConversations},
+    store::{QueryPage, Webhooks as _, conversations::WantedConversations},
     testing::{ScriptedModel, ScriptedTurn},
 };
 use serde_json::{Value, json};
@@ -34,12 +34,12 @@ use crate::{
 };
 
 /// What only `read` may see.
-const CONTENT: &[&str] = &["canary-input", "canary-answer", "canary-result", "canary-note", "canary-reason"];
+pub(super) const CONTENT: &[&str] = &["canary-input", "canary-answer", "canary-result", "canary-note", "canary-reason"];
 /// A secret that no answer may contain.
-const SECRET: &str = "canary-secret";
+pub(super) const SECRET: &str = "canary-secret";
 
 /// The rights of the keys that ask.
-const KEYS: &[&[Right]] = &[
+pub(super) const KEYS: &[&[Right]] = &[
     &[Read],
     &[Run],
     &[Deliver],
@@ -56,7 +56,7 @@ const KEYS: &[&[Right]] = &[
     &[Read, Run, Manage],
 ];
 
-fn id_of(rights: &[Right]) -> String {
+pub(super) fn id_of(rights: &[Right]) -> String {
     rights.iter().map(|right| right.as_str()).collect::<Vec<_>>().join("-")
 }
 
@@ -286,10 +286,15 @@ fn of_query(route: &RouteEntry, path: &str, name: &str, call: &str) -> Vec<SentR
 }
 
 /// Everything that a request can change.
-async fn fingerprint(world: &TestServer) -> String {
+pub(super) async fn fingerprint(world: &TestServer) -> String {
     let namespace = Namespace::default();
     let page = QueryPage { limit: 1_000, ..QueryPage::default() };
     let listed = world.engine.list(&namespace, &page).await.unwrap();
+    let mut webhooks = Vec::new();
+    for (head, _) in &listed.queries {
+        let found = world.store.webhooks(&namespace, head.uid).await.unwrap();
+        webhooks.extend(found.into_iter().map(|webhook| (webhook.id, webhook.target)));
+    }
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
     let said = world.engine.conversation_turns(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
@@ -301,7 +306,7 @@ async fn fingerprint(world: &TestServer) -> String {
     world.engine.write_metrics(&mut metrics).await.unwrap();
     let metrics = metrics.finish();
     let cached = metrics.lines().find(|line| line.starts_with("bosun_tool_cache_bytes"));
-    format!("{queries:?} {} of {} {resources:?} {usable:?} {cached:?}", said.items.len(), said.total)
+    format!("{queries:?} {} of {} {resources:?} {webhooks:?} {usable:?} {cached:?}", said.items.len(), said.total)
 }
 
 async fn send(world: &TestServer, route: &RouteEntry, asked: &SentRequest, rights: &[Right]) -> (u16, String) {

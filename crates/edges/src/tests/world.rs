@@ -22,13 +22,14 @@ use bosun_engine::{
         ResourceOrigin, StoredResource,
     },
     testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, WithheldTool},
+    webhook::PostWebhooks,
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::{
-    AppState,
+    AppState, ErrorMapping,
     auth::{Access, Policy},
 };
 
@@ -115,6 +116,10 @@ impl TestServer {
         let (model, ledger) = (Arc::new(model), Arc::new(CallLedger::open()));
         let mut registry = registry(&model, &ledger);
         registry.set_tool_servers(Arc::new(WithheldTool::of("stored")));
+        // It needs a person's approval, and is the default agent of A2A.
+        let mut careful = agent(&Namespace::default(), "careful-assistant", "default", &["risky"]);
+        careful.annotations = BTreeMap::from([("bosun.dev/a2a-default".to_owned(), "true".to_owned())]);
+        registry.add_agent(careful);
         let assembler = Arc::new(Lenient(registry));
         Self::of(model, ledger, assembler, EngineSettings::default()).await
     }
@@ -142,9 +147,16 @@ impl TestServer {
     }
 
     /// The same server with keys, under the policy that was sent last.
-    pub(super) fn guarded(mut self, policy: &watch::Sender<Arc<Policy>>) -> Self {
+    pub(super) fn guarded(self, policy: &watch::Sender<Arc<Policy>>) -> Self {
         let access = Access::new(policy.subscribe(), Arc::clone(&self.clock) as _, Arc::default());
-        self.router = crate::router(AppState::new(self.engine.clone(), access, Vec::new()));
+        self.serving(access, None)
+    }
+
+    /// The same server for callers that `access` authenticates, with push notifications if there is a poster.
+    pub(super) fn serving(mut self, access: Access, webhooks: Option<Arc<dyn PostWebhooks>>) -> Self {
+        let (engine, reload) = (self.engine.clone(), Arc::new(self.engine.clone()));
+        let app = AppState::with_reload(engine, access, Vec::new(), reload, ErrorMapping::default(), webhooks);
+        self.router = crate::router(app);
         self
     }
 

@@ -15,8 +15,9 @@ pub(super) type MemoryWebhooks = BTreeMap<(QueryUid, String), Webhook>;
 impl Webhooks for MemoryStore {
     async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError> {
         let mut state = self.open()?;
-        Ok(match change {
-            WebhookChange::Put { webhook, at_most } => {
+        let record = change.record().map(|(namespace, record)| (namespace.clone(), record.clone()));
+        let is_changed = match change {
+            WebhookChange::Put { webhook, at_most, .. } => {
                 let others = state.webhooks.keys().filter(|(query, id)| *query == webhook.query && *id != webhook.id);
                 let is_kept = state.queries.contains_key(&webhook.query) && others.count() < at_most;
                 if is_kept {
@@ -31,8 +32,12 @@ impl Webhooks for MemoryStore {
                 }
                 None => false,
             },
-            WebhookChange::Remove { key } => state.webhooks.remove(&(key.query, key.id)).is_some(),
-        })
+            WebhookChange::Remove { key, .. } => state.webhooks.remove(&(key.query, key.id)).is_some(),
+        };
+        if let Some((namespace, record)) = record.filter(|_| is_changed) {
+            state.write_down(&namespace, vec![record]);
+        }
+        Ok(is_changed)
     }
 
     async fn webhooks(&self, namespace: &Namespace, query: QueryUid) -> Result<Vec<Webhook>, StoreError> {

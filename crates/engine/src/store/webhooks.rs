@@ -7,7 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, QueryName, QueryUid, Seq, Timestamp};
+use bosun_core::{Namespace, QueryName, QueryUid, Seq, Timestamp, audit::AuditRecord};
 
 use super::StoreError;
 
@@ -67,24 +67,29 @@ impl fmt::Debug for Webhook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookChange {
     /// Stores it, or replaces the one with its id, unless the query is gone or has `at_most` others.
-    Put {
-        webhook: Webhook,
-        at_most: usize,
-    },
+    Put { webhook: Webhook, at_most: usize, record: Box<AuditRecord> },
     /// Moves its cursor, if it still exists.
-    Advance {
-        key: WebhookKey,
-        progress: WebhookProgress,
-    },
-    Remove {
-        key: WebhookKey,
-    },
+    Advance { key: WebhookKey, progress: WebhookProgress },
+    /// Deletes it. The end of a webhook that has posted everything has no record: the end of its query has one.
+    Remove { key: WebhookKey, record: Option<Box<AuditRecord>> },
+}
+
+impl WebhookChange {
+    /// The namespace whose log has the record, and the record.
+    #[must_use]
+    pub fn record(&self) -> Option<(&Namespace, &AuditRecord)> {
+        match self {
+            Self::Put { webhook, record, .. } => Some((&webhook.namespace, record)),
+            Self::Remove { key, record } => record.as_deref().map(|record| (&key.namespace, record)),
+            Self::Advance { .. } => None,
+        }
+    }
 }
 
 #[async_trait]
 pub trait Webhooks: Send + Sync {
-    /// Makes a change, behind all earlier appends, and returns whether there was anything to change. Durable when this
-    /// resolves.
+    /// Makes a change and writes its record, behind all earlier appends, and returns whether there was anything to
+    /// change; if not, there is no record. Durable when this resolves.
     async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError>;
 
     /// The webhooks of a query, by their ids.

@@ -2,13 +2,17 @@
 
 #![expect(clippy::expect_used, reason = "compiled for tests only: a failure here is a failed test")]
 
-use bosun_core::{Actor, Timestamp, machine};
+use bosun_core::{
+    Actor, Timestamp,
+    audit::{Action, AuditRecord},
+    machine,
+};
 
 use super::{
     query_writer::QueryWriter,
     store_contract::{LONG, StorePlace, durable, namespace, removal},
 };
-use crate::store::{Store, Webhook, WebhookChange, WebhookProgress};
+use crate::store::{RecordSearch, Store, Webhook, WebhookChange, WebhookProgress};
 
 fn webhook(writer: &QueryWriter, id: &str, next_at: i64) -> Webhook {
     let head = writer.head();
@@ -23,7 +27,22 @@ fn webhook(writer: &QueryWriter, id: &str, next_at: i64) -> Webhook {
 }
 
 async fn put(store: &dyn Store, webhook: Webhook, at_most: usize) -> bool {
-    store.change_webhook(WebhookChange::Put { webhook, at_most }).await.expect("the store takes it")
+    let record = Box::new(act(Action::WebhookSet, &webhook.id));
+    store.change_webhook(WebhookChange::Put { webhook, at_most, record }).await.expect("the store takes it")
+}
+
+fn act(action: Action, id: &str) -> AuditRecord {
+    AuditRecord::of_act(Timestamp(1), action, Some(&Actor::local()), Some(id.to_owned()))
+}
+
+/// What the log says about webhooks, in order.
+async fn recorded(store: &dyn Store) -> Vec<(Action, String)> {
+    let search = RecordSearch { limit: 100, ..RecordSearch::default() };
+    let found = store.search(&namespace("default"), &search).await.expect("the log is readable");
+    let is_about = |action| matches!(action, Action::WebhookSet | Action::WebhookDeleted);
+    let records = found.records.into_iter().rev().map(|numbered| numbered.record);
+    let records = records.filter(|record| is_about(record.action));
+    records.map(|record| (record.action, record.detail.unwrap_or_default())).collect()
 }
 
 async fn due(store: &dyn Store, now: i64) -> Vec<String> {
@@ -49,10 +68,20 @@ pub async fn a_webhook_is_kept_replaced_and_bounded_in_number(mut place: Box<dyn
     drop(store);
     let store = place.open();
     let kept = store.webhooks(&namespace("default"), query.uid()).await.expect("the store is readable");
-    assert_eq!(kept, [webhook(&query, "a", 0), changed]);
-    let remove = |id: &str| WebhookChange::Remove { key: webhook(&query, id, 0).key() };
+    assert_eq!(kept, [webhook(&query, "a", 0), changed.clone()]);
+    let remove = |id: &str| {
+        let record = Some(Box::new(act(Action::WebhookDeleted, id)));
+        WebhookChange::Remove { key: webhook(&query, id, 0).key(), record }
+    };
     assert!(store.change_webhook(remove("a")).await.expect("the store takes it"));
     assert!(!store.change_webhook(remove("a")).await.expect("the store takes it"), "it is gone");
+    let set = |id: &str| (Action::WebhookSet, id.to_owned());
+    let expect = [set("a"), set("b"), set("b"), (Action::WebhookDeleted, "a".to_owned())];
+    assert_eq!(recorded(&*store).await, expect, "what changed nothing has no record");
+    let silently = WebhookChange::Remove { key: webhook(&query, "b", 0).key(), record: None };
+    assert!(store.change_webhook(silently).await.expect("the store takes it"));
+    assert_eq!(recorded(&*store).await, expect);
+    put(&*store, changed, 2).await;
     assert_eq!(store.webhooks(&namespace("default"), query.uid()).await.expect("the store is readable").len(), 1);
 }
 

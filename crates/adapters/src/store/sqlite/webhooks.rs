@@ -9,7 +9,10 @@ use bosun_engine::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::transaction::{WriteConnection, unavailable};
+use super::{
+    audit::AuditChanges,
+    transaction::{WriteConnection, unavailable},
+};
 
 const OF_UID: &str = "SELECT id FROM queries WHERE namespace = ?1 AND uid = ?2";
 const OTHERS: &str = "SELECT count(*) FROM webhooks WHERE query = ?1 AND id <> ?2";
@@ -31,9 +34,14 @@ impl WriteConnection {
             return Err(Rejection::Fenced);
         }
         let changed = self.write_webhook(change).map_err(unavailable)?;
+        let mut changes = AuditChanges::default();
+        if let Some((namespace, record)) = change.record().filter(|_| changed) {
+            self.write_record(namespace, record, &mut changes).map_err(unavailable)?;
+        }
         fault::point("store.webhook");
         self.run("COMMIT").map_err(unavailable)?;
         fault::point("store.webhook_kept");
+        self.audit.committed(changes);
         Ok(changed)
     }
 
@@ -43,7 +51,7 @@ impl WriteConnection {
             statement.query_row(params![namespace.as_str(), uid.as_bytes()], |row| row.get::<_, i64>(0)).optional()
         };
         let changed = match change {
-            WebhookChange::Put { webhook, at_most } => {
+            WebhookChange::Put { webhook, at_most, .. } => {
                 let Some(query) = row_of(&webhook.namespace, webhook.query)? else { return Ok(false) };
                 let mut others = self.connection.prepare_cached(OTHERS)?;
                 let others: usize = others.query_row(params![query, webhook.id], |row| row.get(0))?;
@@ -58,7 +66,7 @@ impl WriteConnection {
                 let Some(query) = row_of(&key.namespace, key.query)? else { return Ok(false) };
                 self.connection.prepare_cached(ADVANCE)?.execute(params![query, key.id, seq, attempts, next_at.0])?
             }
-            WebhookChange::Remove { key } => {
+            WebhookChange::Remove { key, .. } => {
                 let Some(query) = row_of(&key.namespace, key.query)? else { return Ok(false) };
                 self.connection.prepare_cached(REMOVE)?.execute(params![query, key.id])?
             }

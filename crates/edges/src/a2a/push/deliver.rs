@@ -12,7 +12,8 @@ use std::{
 };
 
 use bosun_core::{
-    Namespace, Seq,
+    Head, Namespace, Seq,
+    audit::{Action, AuditRecord},
     ceiling::{EVENT_BYTES, PUSH_ATTEMPTS},
 };
 use bosun_engine::{
@@ -96,13 +97,16 @@ async fn deliver(app: &AppState, poster: &Arc<dyn PostWebhooks>, webhook: Webhoo
 async fn post_all(app: &AppState, poster: &Arc<dyn PostWebhooks>, webhook: &Webhook) -> Result<(), StoreError> {
     let store = app.engine.store();
     let change = async |change: WebhookChange| store.change_webhook(change).await.map(drop);
-    let remove = || WebhookChange::Remove { key: webhook.key() };
+    let remove = |record: Option<AuditRecord>| {
+        let record = record.map(Box::new);
+        WebhookChange::Remove { key: webhook.key(), record }
+    };
     let advance = |progress| WebhookChange::Advance { key: webhook.key(), progress };
     let stored = store.load(&webhook.namespace, &webhook.name).await?;
     let target = serde_json::from_str::<PushTarget>(&webhook.target);
     // The name may belong to another query by now.
     let (Some(stored), Ok(target)) = (stored.filter(|stored| stored.head.uid == webhook.query), target) else {
-        return change(remove()).await;
+        return change(remove(None)).await;
     };
     let mut acknowledged = webhook.progress.seq;
     let mut attempts = webhook.progress.attempts;
@@ -117,7 +121,7 @@ async fn post_all(app: &AppState, poster: &Arc<dyn PostWebhooks>, webhook: &Webh
             let is_last = is_gone || attempts as usize >= PUSH_ATTEMPTS;
             tracing::info!(query = %webhook.name, attempts, failure, is_last, "a push notification was not delivered");
             if is_last {
-                return change(remove()).await;
+                return change(remove(Some(given_up(app, &stored.head, &webhook.id)))).await;
             }
             let next_at = app.engine.now().after(backoff(attempts));
             return change(advance(WebhookProgress { seq: acknowledged, attempts, next_at })).await;
@@ -126,10 +130,16 @@ async fn post_all(app: &AppState, poster: &Arc<dyn PostWebhooks>, webhook: &Webh
         change(advance(WebhookProgress { seq, attempts: 0, next_at: app.engine.now() })).await?;
     }
     if stored.head.status().is_final() {
-        return change(remove()).await;
+        return change(remove(None)).await;
     }
     // Entries without an event need no acknowledgement.
     change(advance(WebhookProgress { seq: stored.head.seq, attempts: 0, next_at: app.engine.now() })).await
+}
+
+/// The record of a webhook that is deleted because of its receiver.
+fn given_up(app: &AppState, head: &Head, id: &str) -> AuditRecord {
+    let record = AuditRecord::of_webhook(head, app.engine.now(), Action::WebhookDeleted, None, id);
+    AuditRecord { outcome: Some("receiver_failed".into()), ..record }
 }
 
 fn backoff(attempts: u32) -> Duration {

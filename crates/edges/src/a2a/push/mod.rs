@@ -2,12 +2,13 @@
 //!
 //! A config is a [`Webhook`] of the store: it exists until it is deleted, until its task has ended and all of it was
 //! posted, or until its receiver has failed too often. [`deliver`] posts. A webhook shows what a task says, so it needs
-//! the right to read the task; its credentials are never shown again.
+//! the right to read the task; its token and its credentials are never shown again.
 
 pub(crate) mod deliver;
 
 use bosun_core::{
-    Timestamp,
+    Head, Timestamp,
+    audit::{Action, AuditRecord, hide_in_urls},
     ceiling::{PUSH_CONFIGS, PUSH_FIELD_BYTES},
 };
 use bosun_engine::{
@@ -23,7 +24,10 @@ use super::{
     operations::AgentRequest,
     reading::{ReadParams, name_in, required_text, text},
 };
-use crate::{auth::Right, http::error::clip, http::report::BodyFields};
+use crate::{
+    auth::Right,
+    http::{error::clip, error_echo::HIDDEN, report::BodyFields},
+};
 
 /// A client's webhook, as it describes it.
 #[derive(Debug)]
@@ -131,8 +135,9 @@ impl AgentRequest {
         self.check_push(&config)?;
         let (_, snapshot) = self.find(task_id).await?;
         // What has happened so far was answered; what follows is posted.
+        let token = config.target.token.clone();
         let webhook = self.put_push(&snapshot, config, snapshot.head.seq).await?;
-        Ok(self.show_push(&webhook))
+        Ok(self.show_push(&webhook, token.as_deref()))
     }
 
     /// Refuses a config before anything is created for it.
@@ -161,7 +166,9 @@ impl AgentRequest {
             target,
             progress: WebhookProgress { seq: after, attempts: 0, next_at: Timestamp(0) },
         };
-        let change = WebhookChange::Put { webhook: webhook.clone(), at_most: PUSH_CONFIGS };
+        let detail = format!("{} {}", webhook.id, host(&config.target.url));
+        let record = Box::new(self.push_record(head, Action::WebhookSet, &detail));
+        let change = WebhookChange::Put { webhook: webhook.clone(), at_most: PUSH_CONFIGS, record };
         if self.change(change).await? {
             return Ok(webhook);
         }
@@ -178,13 +185,13 @@ impl AgentRequest {
             let message = format!("the task has no push notification config '{}'", clip(&id));
             A2aError::new(ErrorKind::TaskNotFound, message)
         })?;
-        Ok(self.show_push(&webhook))
+        Ok(self.show_push(&webhook, None))
     }
 
     /// `ListTaskPushNotificationConfigs`
     pub(super) async fn list_push(&self, params: PushParams) -> Result<Vec<Value>, A2aError> {
         self.need(Right::Read)?;
-        Ok(self.configs(&params.task_id).await?.iter().map(|webhook| self.show_push(webhook)).collect())
+        Ok(self.configs(&params.task_id).await?.iter().map(|webhook| self.show_push(webhook, None)).collect())
     }
 
     /// `DeleteTaskPushNotificationConfig`, which may be repeated.
@@ -192,9 +199,14 @@ impl AgentRequest {
         self.need(Right::Run)?;
         let (_, snapshot) = self.find(&params.task_id).await?;
         let id = params.id.unwrap_or(params.task_id);
+        let record = Some(Box::new(self.push_record(&snapshot.head, Action::WebhookDeleted, &id)));
         let key = WebhookKey { namespace: self.namespace.clone(), query: snapshot.head.uid, id };
-        self.change(WebhookChange::Remove { key }).await?;
+        self.change(WebhookChange::Remove { key, record }).await?;
         Ok(())
+    }
+
+    fn push_record(&self, head: &Head, action: Action, detail: &str) -> AuditRecord {
+        AuditRecord::of_webhook(head, self.app.engine.now(), action, Some(&self.caller.actor), detail)
     }
 
     async fn configs(&self, task_id: &str) -> Result<Vec<Webhook>, A2aError> {
@@ -212,11 +224,12 @@ impl AgentRequest {
         if self.app.webhooks.is_some() { Ok(()) } else { Err(not_supported()) }
     }
 
-    /// A config as the client's generation writes it, without its credentials.
-    fn show_push(&self, webhook: &Webhook) -> Value {
+    /// A config as the client's generation writes it, without its credentials. Only the answer to the client that sets it
+    /// has the `token`: with it, other readers of the task could post to the receiver.
+    fn show_push(&self, webhook: &Webhook, token: Option<&str>) -> Value {
         let Ok(target) = serde_json::from_str::<PushTarget>(&webhook.target) else { return Value::Null };
-        let mut config = json!({ "id": webhook.id, "url": target.url });
-        if let Some(token) = &target.token {
+        let mut config = json!({ "id": webhook.id, "url": hide_in_urls(&target.url, HIDDEN) });
+        if let Some(token) = token {
             config["token"] = json!(token);
         }
         let task = webhook.name.as_str();
@@ -236,6 +249,13 @@ impl AgentRequest {
             }
         }
     }
+}
+
+/// The host of a URL, and its port if it has one.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
 /// A list of configs: all of them, since a task has few.

@@ -2,6 +2,7 @@
 
 mod cards;
 mod client_tools;
+mod effects;
 mod malformed;
 mod push;
 mod rights;

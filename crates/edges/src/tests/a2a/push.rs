@@ -6,7 +6,11 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{Timestamp, ceiling::PUSH_ATTEMPTS};
+use bosun_core::{
+    Timestamp,
+    audit::{Action, AuditRecord},
+    ceiling::PUSH_ATTEMPTS,
+};
 use bosun_engine::{
     Store as _,
     store::{Webhook, WebhookChange, WebhookProgress, Webhooks as _},
@@ -50,6 +54,7 @@ async fn deliver(failures: usize) -> (Arc<Failing>, usize) {
     call(&world, "CancelTask", json!({"id": task["id"]})).await;
     let name = task["id"].as_str().unwrap().parse().unwrap();
     let head = world.store.load(&"default".parse().unwrap(), &name).await.unwrap().unwrap().head;
+    let record = Box::new(AuditRecord::of_webhook(&head, Timestamp(0), Action::WebhookSet, None, "w"));
     let webhook = Webhook {
         namespace: head.namespace.clone(),
         name,
@@ -58,7 +63,7 @@ async fn deliver(failures: usize) -> (Arc<Failing>, usize) {
         target: json!({"url": "https://hooks.example"}).to_string(),
         progress: WebhookProgress { seq: 1, attempts: 0, next_at: Timestamp(0) },
     };
-    assert!(world.store.change_webhook(WebhookChange::Put { webhook, at_most: 1 }).await.unwrap());
+    assert!(world.store.change_webhook(WebhookChange::Put { webhook, at_most: 1, record }).await.unwrap());
     let poster = Arc::new(Failing { failures, ..Failing::default() });
     let (engine, reload) = (world.engine.clone(), Arc::new(world.engine.clone()));
     let app = AppState::with_reload(

@@ -113,6 +113,7 @@ async fn full(directory: &TestDirectory) {
     let events = served.reply(vec![worker]);
     served.append(&store, events);
     let head = served.head();
+    let record = AuditRecord::of_webhook(head, Timestamp(1), Action::WebhookSet, None, "w");
     let webhook = Webhook {
         namespace: head.namespace.clone(),
         name: head.name.clone(),
@@ -121,7 +122,7 @@ async fn full(directory: &TestDirectory) {
         target: "{}".into(),
         progress: WebhookProgress::default(),
     };
-    assert!(store.change_webhook(WebhookChange::Put { webhook, at_most: 1 }).await.unwrap());
+    assert!(store.change_webhook(WebhookChange::Put { webhook, at_most: 1, record: Box::new(record) }).await.unwrap());
     let act = |at| AuditRecord::of_act(Timestamp(at), Action::KeysReloaded, None, None);
     let position = store.record(&"default".parse().unwrap(), (0..300).map(act).collect()).unwrap();
     store.durable(position).await.unwrap();
