@@ -254,11 +254,11 @@ impl ChatAssembly {
 
 /// Whether a fragment is a complete call: an id, a name, and arguments that are valid JSON.
 fn is_whole(fragment: &CallFragment) -> bool {
-    let is_said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let is_present = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     let is_json = |text: &String| serde_json::from_str::<IgnoredAny>(text).is_ok();
     let function = fragment.function.as_ref();
-    is_said(&fragment.id)
-        && function.is_some_and(|function| is_said(&function.name) && function.arguments.as_ref().is_some_and(is_json))
+    is_present(&fragment.id)
+        && function.is_some_and(|function| is_present(&function.name) && function.arguments.as_ref().is_some_and(is_json))
 }
 
 impl Finish {
