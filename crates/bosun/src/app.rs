@@ -176,7 +176,7 @@ async fn import_spooled_records(engine: &Engine, data: &Path, stopping: &Cancell
     }
 }
 
-/// Adds where to interval, if the store itself is at fault.
+/// Adds where to look, if the store itself is at fault.
 fn explain(error: OpenError, dir: &Path) -> anyhow::Error {
     match error {
         OpenError::Damaged { .. } => anyhow::anyhow!(
