@@ -339,7 +339,7 @@ impl Server {
         } else {
             let name = &self.manifest.name;
             let message = format!(
-                "{found}; {withheld} are withheld because they have changed: see `bosun mcp show {name}`, then `bosun mcp \
+                "{found}; {withheld} withheld because of changes: see `bosun mcp show {name}`, then `bosun mcp \
                  approve {name}`"
             );
             self.enter(state, ServerPhase::Quarantined, message);

@@ -127,7 +127,8 @@ impl Client {
             // closes its connection; on HTTP/2 the next ones would use the same.
             .http2_keep_alive_interval(KEEP_ALIVE)
             .http2_keep_alive_timeout(KEEP_ALIVE);
-        let pool = |_| LimitedPool { client: builder.build(connector.clone()), permits: Arc::new(Semaphore::new(STREAMS)) };
+        let pool =
+            |_| LimitedPool { client: builder.build(connector.clone()), permits: Arc::new(Semaphore::new(STREAMS)) };
         Self(array::from_fn(pool))
     }
 

@@ -55,7 +55,8 @@ async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request,
     let mut response = answer.instrument(observed.span.clone()).await;
     if let Some(AccessRefused(code)) = response.extensions().get::<AccessRefused>() {
         let actor = response.extensions().get::<RefusedActor>().map(|RefusedActor(actor)| actor);
-        let records = middleware.app.refusals.note(middleware.app.engine.now(), actor, *code, observed.method_and_route());
+        let records =
+            middleware.app.refusals.note(middleware.app.engine.now(), actor, *code, observed.method_and_route());
         middleware.app.engine.note_refusals(records);
     }
     observed.end(&middleware.app.requests, &mut response);

@@ -121,12 +121,12 @@ pub(in crate::commands) async fn run_command(command: &str, arguments: &Value) -
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
-    let ((), answer, complaint) = tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_ERROR));
+    let ((), answer, standard_error) = tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_ERROR));
     let status =
         child.wait().await.map_err(|error| format!("the exit status of the command cannot be read: {error}"))?;
     if !status.success() {
-        let complaint = String::from_utf8_lossy(&complaint.bytes).trim().to_owned();
-        let detail = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
+        let standard_error = String::from_utf8_lossy(&standard_error.bytes).trim().to_owned();
+        let detail = if standard_error.is_empty() { String::new() } else { format!(": {standard_error}") };
         return Err(format!("the command ended with {status}{detail}"));
     }
     if answer.is_cut {

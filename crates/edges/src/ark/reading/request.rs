@@ -50,7 +50,10 @@ pub(crate) const FIELDS: FieldTable = with_limits!(
         Field::new("apiVersion", text_schema),
         Field::new("kind", || json!({"const": "Query"})),
         Field::new("metadata", || object_schema(METADATA, &[])),
-        Field::new("spec", || json!({"type": "object", "description": "The fields of a query; they may be in here or next to it"})),
+        Field::new(
+            "spec",
+            || json!({"type": "object", "description": "The fields of a query; they may be in here or next to it"})
+        ),
         Field::new("name", name_schema),
         Field::new("type", || json!({"enum": ["user", "messages"]})),
         Field::new("input", input::schema),
