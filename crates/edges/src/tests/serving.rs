@@ -80,7 +80,7 @@ struct SeededRandom(u64);
 impl SeededRandom {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % below
+        usize::try_from(self.0 >> 33).unwrap() % end
     }
 }
 
