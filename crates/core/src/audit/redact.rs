@@ -49,7 +49,7 @@ static SECRET_NAMES: Words = Words::new(&[
 static HARMLESS_NAMES: Words =
     Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
-/// URL parameters, reduced to plain letters, whose values are options and no credentials. The value of any other may be
+/// URL parameters, reduced to plain letters, whose values are options and not credentials. The value of any other may be
 /// a key: APIs call it `key`, `sig`, `code` or `t`.
 const HARMLESS_PARAMETERS: &[&str] = &[
     "apiversion",
