@@ -9,7 +9,7 @@ assert(url, "usage: check.mjs <url of a server>");
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
 const foreign = [];
-const complaints = [];
+const errors = [];
 let browser, page, api;
 
 before(async () => {
@@ -26,10 +26,10 @@ before(async () => {
     foreign.push(request.url());
     return request.abort();
   });
-  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => {
     // The browser says this of every answer that is an error, and asks for an icon by itself.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) errors.push(message.text());
   });
   await page.goto(`${url}/docs`);
   await page.waitForSelector("details[data-words]");
@@ -48,7 +48,7 @@ function drawn() {
       const twin = [...details.querySelectorAll("p")].find((line) => line.textContent.startsWith("also "));
       const hidden = details.closest("section").hidden || details.hidden;
       const form = details.querySelector("form.try") !== null;
-      return { id: details.id, method: text(".method"), path: text(".path"), told: text(".told"), twin: twin?.querySelector("code").textContent, cells, hidden, form };
+      return { id: details.id, method: text(".method"), path: text(".path"), summary: text(".operation-summary"), twin: twin?.querySelector("code").textContent, cells, hidden, form };
     }),
   );
 }
@@ -65,7 +65,7 @@ test("every operation is drawn, with its parameters and answers", async () => {
       assert(found, `${place} is not on the page`);
       assert(!found.hidden && found.form, `${place} cannot be seen or tried`);
       assert.equal(found.id.replace(/InNamespace$/, ""), item[method].operationId.replace(/InNamespace$/, ""), place);
-      assert(found.told.length > 0, `${place} has no summary`);
+      assert(found.summary.length > 0, `${place} has no summary`);
       const names = (item[method].parameters ?? []).map((parameter) => parameter.name);
       for (const name of [...names.filter((name) => name !== "namespace"), ...Object.keys(item[method].responses)]) {
         assert(found.cells.includes(name), `${place} does not show ${name}`);
@@ -118,5 +118,5 @@ test("a key in the page is sent with the request, and the answer is shown as tex
 
 test("nothing was fetched from anywhere else, and nothing went wrong", () => {
   assert.deepEqual(foreign.filter((address) => !address.startsWith("data:")), []);
-  assert.deepEqual(complaints, []);
+  assert.deepEqual(errors, []);
 });

@@ -144,7 +144,7 @@ test("what is not retried is a rate limit in the SDKs' own words", async () => {
   });
 });
 
-test("a connection that is cut, and an event that is no JSON, are errors", async () => {
+test("a connection that is cut, and an event that is not JSON, are errors", async () => {
   await assert.rejects(chat([user("cut")], true, openai.withOptions({ maxRetries: 0 })));
   await assert.rejects(message([user("cut")], true, anthropic.withOptions({ maxRetries: 0 })));
   await assert.rejects(chat([user("garbage")], true, openai.withOptions({ maxRetries: 0 })));

@@ -17,7 +17,7 @@ import { zodToJsonSchema } from 'zod-to-json-schema';
 import * as zod4 from 'zod4';
 
 console.warn = () => {};
-// What a file begins and does not wait for may fail later; the tools that it made are compared all the same.
+// What a file begins and does not wait for may fail later; the tools that it made are compared nevertheless.
 process.on('unhandledRejection', () => {});
 const [program, folder, bare = '3'] = process.argv.slice(2);
 

@@ -48,7 +48,7 @@ impl Secret {
 
     /// `text` with this value redacted in every encoding: plain, as JSON and URLs escape it, in base64 and hexadecimal.
     #[must_use]
-    pub fn taken_out_of(&self, text: &str) -> String {
+    pub fn redacted_from(&self, text: &str) -> String {
         forms::of(&self.0).iter().fold(text.to_owned(), |text, form| {
             // Most texts have none of them, and a copy of a large one is not free.
             if text.contains(form.as_str()) { text.replace(form.as_str(), "[redacted]") } else { text }
@@ -62,7 +62,7 @@ const SHORTEST_END: usize = 4;
 impl Secret {
     /// `text` with words redacted that are a prefix or a suffix of the secret, as in `a key that ends with abcd`.
     #[must_use]
-    pub fn ends_taken_out_of(&self, text: &str) -> String {
+    pub fn ends_redacted_from(&self, text: &str) -> String {
         let is_of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
         let is_end = |word: &str| {
             let is_part = word.len() >= SHORTEST_END && 2 * word.len() <= self.0.len();
@@ -404,12 +404,12 @@ mod tests {
             let secret = Secret::new(value.to_owned());
             let json = serde_json::to_string(value).unwrap();
             for form in forms::of(value) {
-                let cleaned = secret.taken_out_of(&format!("before {form} after"));
+                let cleaned = secret.redacted_from(&format!("before {form} after"));
                 assert_eq!(cleaned, "before [redacted] after", "{form}");
             }
-            assert_eq!(secret.taken_out_of(&json), "\"[redacted]\"");
+            assert_eq!(secret.redacted_from(&json), "\"[redacted]\"");
         }
-        assert_eq!(Secret::new(String::new()).taken_out_of("text"), "text");
+        assert_eq!(Secret::new(String::new()).redacted_from("text"), "text");
     }
 
     #[test]
@@ -423,11 +423,11 @@ mod tests {
             ("", ""),
             ("no more words", "no more words"),
         ] {
-            assert_eq!(secret.ends_taken_out_of(text), expect, "{text}");
+            assert_eq!(secret.ends_redacted_from(text), expect, "{text}");
         }
         let word = Secret::new("overloaded".into());
         assert_eq!(
-            word.ends_taken_out_of("the server is overloaded"),
+            word.ends_redacted_from("the server is overloaded"),
             "the server is overloaded",
             "whole values are redacted elsewhere"
         );

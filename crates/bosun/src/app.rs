@@ -151,12 +151,12 @@ fn add_ledger(_: Builtins, _: &Path) -> anyhow::Result<Builtins> {
 
 /// Records the acts of commands outside the server, at its start and from then on.
 async fn import_spooled_records(engine: &Engine, data: &Path, stopping: &CancellationToken) {
-    let mut look = tokio::time::interval(SPOOL_INTERVAL);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = tokio::time::interval(SPOOL_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
-            _ = look.tick() => {}
+            _ = interval.tick() => {}
         }
         let (dir, taken) = (data.to_owned(), tokio::task::spawn_blocking);
         match taken(move || spool::take(&dir)).await {

@@ -11,11 +11,11 @@ use serde_json::Value;
 pub enum ClientError {
     #[error("`{0}` is not a URL of a server, such as http://127.0.0.1:8080")]
     InvalidUrl(String),
-    #[error("the key has characters that no key has")]
+    #[error("the key contains characters that cannot be sent in a header")]
     InvalidKey,
     #[error("the definition of a tool has no `name`: {0}")]
     UnnamedTool(Value),
-    #[error("the HTTP client does not start ({0})")]
+    #[error("the HTTP client cannot be started ({0})")]
     NoHttpClient(String),
     /// Nothing was sent.
     #[error("no server answers at {server} ({reason}); start one with `bosun serve`")]

@@ -31,7 +31,7 @@ pub enum Format {
     ArkManifest,
     /// A `tool-config.json`.
     ToolConfig,
-    /// An OpenAPI description, 3.0 or 3.1.
+    /// An OpenAPI description, 3.0 or 3.1, or one of Swagger 2.0.
     OpenApi,
     /// A plain list of tools that a client runs.
     ExternalTools,

@@ -156,9 +156,9 @@ fn assert_losses_are_reported(target: Format, parameters: &Value, keywords: &[&s
     let tools = json!([{"name": "t", "description": "d", "parameters": parameters, "executionMode": "external"}]);
     let conversion = read(&tools.to_string(), ConvertOptions::default()).unwrap();
     let written = write(&conversion.tools, target).unwrap();
-    let told: String = written.warnings.iter().map(|warning| format!("{warning}\n")).collect();
+    let warnings: String = written.warnings.iter().map(|warning| format!("{warning}\n")).collect();
     for keyword in keywords {
-        assert!(told.contains(&format!("`{keyword}`")), "{target} does not report `{keyword}`:\n{told}");
+        assert!(warnings.contains(&format!("`{keyword}`")), "{target} does not report `{keyword}`:\n{warnings}");
     }
 }
 
@@ -192,10 +192,10 @@ fn mcp_comes_back_as_it_was() {
     assert_eq!(written_tools["tools"], original["result"]["tools"]);
     assert_eq!(written.warnings, []);
     // Another format says what it loses.
-    let told: Vec<String> =
+    let warnings: Vec<String> =
         write(&conversion.tools, Format::OpenAi).unwrap().warnings.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|warning| warning.contains("`outputSchema`")), "{told:?}");
-    assert!(told.iter().any(|warning| warning.contains("`_meta`")), "{told:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("`outputSchema`")), "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("`_meta`")), "{warnings:?}");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let known: Differences = serde_json::from_str(&fs::read_to_string(differences)?)?;
     let mut output = io::stdout().lock();
-    let mut complaints = Vec::new();
+    let mut problems = Vec::new();
     let mut wrong = BTreeSet::new();
     for (draft, uri) in DRAFTS {
         let mut refused: BTreeMap<String, usize> = BTreeMap::new();
@@ -100,23 +100,23 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             let now = refused.get(code).copied().unwrap_or_default();
             let listed = known.refused.get(code).and_then(|entry| entry.tests.get(draft)).copied().unwrap_or_default();
             if now != listed {
-                complaints
+                problems
                     .push(format!("{draft}: {now} tests have a schema that is refused as {code}, listed are {listed}"));
             }
         }
     }
     let listed: BTreeSet<String> = known.verdicts.iter().map(|verdict| verdict.test.clone()).collect();
-    complaints.extend(wrong.difference(&listed).map(|test| format!("not listed: {test}")));
-    complaints.extend(listed.difference(&wrong).map(|test| format!("no longer true: {test}")));
+    problems.extend(wrong.difference(&listed).map(|test| format!("not listed: {test}")));
+    problems.extend(listed.difference(&wrong).map(|test| format!("no longer true: {test}")));
     let reasons =
         known.refused.values().map(|entry| &entry.reason).chain(known.verdicts.iter().map(|entry| &entry.reason));
     if reasons.into_iter().any(String::is_empty) {
-        complaints.push("an entry has no reason".to_owned());
+        problems.push("an entry has no reason".to_owned());
     }
-    for complaint in &complaints {
-        writeln!(output, "{complaint}")?;
+    for problem in &problems {
+        writeln!(output, "{problem}")?;
     }
-    Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run(folder: &Path, shown: &str, draft: &str) -> Result<Score, Box<dyn Error>> {

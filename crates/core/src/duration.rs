@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_millisecond_is_a_duration_and_no_timeout() {
+    fn less_than_a_millisecond_is_a_duration_and_not_a_timeout() {
         for (text, nanos) in [("0", 0), ("0s", 0), ("1ns", 1), ("200us", 200_000), ("999us", 999_000)] {
             assert_eq!((parse(text), parse_positive(text)), (Some(Duration::from_nanos(nanos)), None), "{text}");
         }

@@ -91,7 +91,7 @@ pub struct Head {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub isolated_crashes: u32,
     pub created_at: Timestamp,
-    /// When the query last made progress. A change of limits or labels is no progress.
+    /// When the query last made progress. A change of limits or labels is not progress.
     pub updated_at: Timestamp,
 }
 

@@ -147,10 +147,10 @@ impl MessageReader {
             ),
             None => self.fault(format!("{path}.role"), "missing", "is missing"),
         }
-        self.look_for_strangers(path, fields);
+        self.check_unknown_fields(path, fields);
     }
 
-    fn look_for_strangers(&mut self, path: &str, fields: &Map<String, Value>) {
+    fn check_unknown_fields(&mut self, path: &str, fields: &Map<String, Value>) {
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
             match name.as_str() {
                 "role" | "content" | "tool_calls" | "tool_call_id" => {}

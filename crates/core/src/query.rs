@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
-    /// The name of the target: an agent, a model or a tool. Journals call it `agent`, since it once was always one.
+    /// The name of the target: an agent, a team, a model or a tool. Journals call it `agent`, since it once was always one.
     #[serde(rename = "agent")]
     pub target: String,
     #[serde(rename = "target", default, skip_serializing_if = "TargetKind::is_agent")]

@@ -17,7 +17,7 @@ use crate::{
     result_rendering::{ImageBudget, ResultRenderer},
 };
 
-/// Everything that was said in a query so far.
+/// All messages, calls and results of a query so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     pub spec: Arc<Spec>,
@@ -443,7 +443,7 @@ pub fn expired(asked: &AskedCall, is_decided: bool) -> Outcome {
             Outcome::failure(outcome_code::APPROVAL_EXPIRED, message)
         }
         CallRoute::Parameters { .. } => {
-            let message = format!("the user has given no values for `{tool}` in time");
+            let message = format!("the user gave no values for `{tool}` in time");
             Outcome::failure(outcome_code::CALL_EXPIRED, message)
         }
         // ARK's wording.

@@ -160,7 +160,7 @@ impl MemoryState {
     fn keep(&mut self, append: Append, epoch: u64) {
         let moves = append.moves();
         let Append { head, entries, toolset, request, records, conversation, .. } = append;
-        self.write_down(&head.namespace, records);
+        self.add_records(&head.namespace, records);
         if let Some(IdempotentRequest { key, fingerprint }) = request {
             let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
             self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
@@ -196,7 +196,7 @@ impl MemoryState {
         }
     }
 
-    fn write_down(&mut self, namespace: &Namespace, records: Vec<AuditRecord>) {
+    fn add_records(&mut self, namespace: &Namespace, records: Vec<AuditRecord>) {
         for record in &records {
             if let Some(sample) = Sample::of(record) {
                 self.usage.entry((namespace.clone(), Hour::of(record.at))).or_default().add(sample);
@@ -228,7 +228,7 @@ impl Records for MemoryStore {
         let mut state = self.open()?;
         state.last.0 += 1;
         state.stats.appends += 1;
-        state.write_down(namespace, records);
+        state.add_records(namespace, records);
         Ok(state.last)
     }
 
@@ -318,14 +318,14 @@ impl Store for MemoryStore {
             Removal::Conversations(namespace, wanted, record) => {
                 let forgotten = state.conversations.forget(&namespace, &wanted);
                 if let Some(record) = record.filter(|_| forgotten > 0) {
-                    state.write_down(&namespace, vec![*record]);
+                    state.add_records(&namespace, vec![*record]);
                 }
                 return Ok(forgotten);
             }
             Removal::Query(namespace, uid, record) => {
                 let found = state.queries.get(&uid).is_some_and(|query| query.head.namespace == namespace);
                 if found {
-                    state.write_down(&namespace, vec![*record]);
+                    state.add_records(&namespace, vec![*record]);
                 }
                 Some(uid).filter(|_| found).into_iter().collect()
             }
@@ -341,7 +341,7 @@ impl Store for MemoryStore {
                         AuditRecord::of_outdated(head.uid, Some(head.name.clone()), Some(head.target.clone()), now);
                     acts.push((head.namespace.clone(), record));
                 }
-                acts.into_iter().for_each(|(namespace, record)| state.write_down(&namespace, vec![record]));
+                acts.into_iter().for_each(|(namespace, record)| state.add_records(&namespace, vec![record]));
                 heads.iter().for_each(|head| state.remove(head.uid, now));
                 return Ok(heads.len() + forgotten);
             }
@@ -353,7 +353,7 @@ impl Store for MemoryStore {
     async fn change_resource(&self, change: ResourceChange) -> Result<(), StoreError> {
         let mut state = self.open()?;
         let ResourceChange { what, record } = change;
-        state.write_down(&what.key().namespace, vec![record]);
+        state.add_records(&what.key().namespace, vec![record]);
         match what {
             ManifestChange::Keep(stored) => {
                 state.resources.insert(stored.manifest.key.clone(), *stored);

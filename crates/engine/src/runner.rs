@@ -19,7 +19,7 @@ pub(crate) const SHORTEST_POLL: Duration = Duration::from_millis(200);
 /// Runs the calls of one kind of binding.
 ///
 /// When the tool's timeout has passed or the query has ended, the engine drops the future; a runner must not leave work
-/// behind then, other than work that [`RunReply::Pending`] has told the engine of. A failure of the tool is an
+/// behind then, other than work that it has reported with [`RunReply::Pending`]. A failure of the tool is an
 /// [`Outcome`] that the model reads, never a failure of the query.
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {

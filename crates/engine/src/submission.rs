@@ -26,7 +26,7 @@ pub struct Submission {
     pub namespace: Namespace,
     /// Chosen by the server if absent.
     pub name: Option<QueryName>,
-    /// The name of what is to answer: an agent, a model or a tool.
+    /// The name of what is to answer: an agent, a team, a model or a tool.
     pub target: String,
     pub target_kind: TargetKind,
     /// The selector by which the client chose the target, if not by its name.
@@ -84,7 +84,7 @@ impl Submission {
         Self::to(TargetKind::Agent, by, namespace, agent, input)
     }
 
-    /// A query of an agent, a model or a tool, with defaults for everything else.
+    /// A query of an agent, a team, a model or a tool, with defaults for everything else.
     #[must_use]
     pub fn to(
         target_kind: TargetKind,

@@ -1,6 +1,6 @@
 //! Answers to a server that asks for a user's input in the middle of a call.
 //!
-//! No user is there. Unless the operator says otherwise (`elicitation: defaults`), such requests are refused as
+//! There is no user to ask. Unless the operator says otherwise (`elicitation: defaults`), such requests are refused as
 //! unsupported. With it, a form is accepted with the default values of its fields (SEP-1034) if every required field has
 //! one, and declined otherwise. Sampling, roots and URLs that a user should open are never answered.
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::McpError;
 
-const NO_USER: &str = "the tool asks for more input from a user, which this server cannot give";
+const NO_USER: &str = "the tool asks for more input from a user, which this server cannot provide";
 
 /// The answer to one request.
 pub(crate) fn answer(request: &ElicitRequestParams) -> ElicitResult {

@@ -107,7 +107,7 @@ fn of_http(error: &StreamableHttpError<HttpError>, redactor: &Redactor) -> McpEr
         StreamableHttpError::UnexpectedContentType(kind) => {
             let kind = kind.as_deref().map_or_else(|| "no type".to_owned(), |kind| redactor.clean_to(kind, 100));
             McpError::Unreadable(format!(
-                "it is of `{kind}` where JSON or an event stream belongs; is the address right?"
+                "it answers with `{kind}` instead of JSON or an event stream; is the address right?"
             ))
         }
         StreamableHttpError::SessionRecoveryTimeout

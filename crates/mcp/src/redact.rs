@@ -41,7 +41,7 @@ impl Redactor {
 
     fn redact(&self, text: String) -> String {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().fold(text, |text, secret| secret.taken_out_of(&text))
+        known.iter().fold(text, |text, secret| secret.redacted_from(&text))
     }
 
     /// The text of a server as it may be shown: bounded, printable, and without secrets.

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long a call waits for a server that is being connected to.
-const SESSION_PATIENCE: Duration = Duration::from_secs(20);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest call, however much progress it reports.
 const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
 const LONGEST_MESSAGE: usize = 200;
@@ -96,8 +96,8 @@ type Failed = (Option<Arc<Session>>, McpError);
 
 async fn call_once(target: &CallTarget<'_>, call: &InsideCall, context: &RunContext) -> Result<Outcome, Failed> {
     let &CallTarget { server, tool, ref identity } = target;
-    let patience = SESSION_PATIENCE.min(context.time_left());
-    let found = server.session(identity.as_ref(), patience).await.map_err(|error| (None, error))?;
+    let timeout = SESSION_TIMEOUT.min(context.time_left());
+    let found = server.session(identity.as_ref(), timeout).await.map_err(|error| (None, error))?;
     let session = &found.session;
     let known = match server.tool(tool) {
         Ok(known) => known,

@@ -246,14 +246,14 @@ impl Server {
             }
             self.connection.send_replace(Connection::Down(attempt, error));
             let until = began + wait_after(failures);
-            let patience = async {
+            let backing_off = async {
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => {}
                     // A call waits for a session. Even so, a program that crashes at once is not restarted in a loop.
                     () = self.wanted.notified() => tokio::time::sleep_until(until.min(began + FIRST_WAIT)).await,
                 }
             };
-            let _ = self.stop.run_until_cancelled(patience).await;
+            let _ = self.stop.run_until_cancelled(backing_off).await;
         }
     }
 
@@ -339,7 +339,7 @@ impl Server {
         } else {
             let name = &self.manifest.name;
             let message = format!(
-                "{found}; {withheld} are withheld because they have changed: see `bosun mcp show {name}`, then `bosun mcp \
+                "{found}; {withheld} withheld because of changes: see `bosun mcp show {name}`, then `bosun mcp \
                  approve {name}`"
             );
             self.enter(state, ServerPhase::Quarantined, message);
@@ -369,14 +369,14 @@ impl Server {
     pub(crate) async fn session(
         &self,
         identity: Option<&SessionIdentity>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<CallSession, McpError> {
         let Some(identity) = identity else {
-            return Ok(CallSession { session: self.shared_session(patience).await?, _borrowed: None });
+            return Ok(CallSession { session: self.shared_session(timeout).await?, _borrowed: None });
         };
         // A call is checked against the definitions that the shared session lists.
         if self.state().peer.is_none() {
-            self.shared_session(patience).await?;
+            self.shared_session(timeout).await?;
         }
         let open = async {
             let session = self.open_session(&identity.headers).await?;
@@ -387,9 +387,9 @@ impl Server {
             }
             Ok(session)
         };
-        match tokio::time::timeout(patience, self.callers.get(identity, open)).await {
+        match tokio::time::timeout(timeout, self.callers.get(identity, open)).await {
             Ok(found) => found.map(|(session, borrowed)| CallSession { session, _borrowed: Some(borrowed) }),
-            Err(_) => Err(McpError::Unavailable(format!("it has not answered within {patience:?}"))),
+            Err(_) => Err(McpError::Unavailable(format!("it has not answered within {timeout:?}"))),
         }
     }
 
@@ -397,7 +397,7 @@ impl Server {
     ///
     /// # Errors
     /// If the attempt that this call waits for fails, or takes too long.
-    async fn shared_session(&self, patience: Duration) -> Result<Arc<Session>, McpError> {
+    async fn shared_session(&self, timeout: Duration) -> Result<Arc<Session>, McpError> {
         let mut connection = self.connection.subscribe();
         // An attempt that had failed before this call says nothing about now.
         let earlier = match &*connection.borrow() {
@@ -410,10 +410,10 @@ impl Server {
             Connection::Up(_, session) => session.is_open(),
             Connection::Down(attempt, _) => *attempt > earlier,
         });
-        let found = match tokio::time::timeout(patience, up).await {
+        let found = match tokio::time::timeout(timeout, up).await {
             Ok(Ok(found)) => found.clone(),
             Ok(Err(_)) => return Err(McpError::Unavailable(REMOVED.to_owned())),
-            Err(_) => return Err(McpError::Unavailable(format!("it has not answered within {patience:?}"))),
+            Err(_) => return Err(McpError::Unavailable(format!("it has not answered within {timeout:?}"))),
         };
         match found {
             Connection::Up(_, session) => Ok(session),

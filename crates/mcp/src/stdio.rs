@@ -44,10 +44,10 @@ const INHERITED: &[&str] = &[
 /// How much of standard error is kept.
 const KEPT_BYTES: usize = 8 * 1024;
 const LONGEST_LINE: usize = 1024;
-/// How long a program may take to end by itself once its input is closed, and again once it is told to.
+/// How long a program may take to end by itself once its input is closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a fault waits for its program to end, so that it can report the exit status.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How many lines of standard error are shown with a fault.
 const ERROR_LINES: usize = 5;
 
@@ -109,7 +109,7 @@ pub(crate) fn start(
 }
 
 impl Program {
-    /// Waits for the program to end, whose input is closed; then tells it to; then kills it and all that it started.
+    /// Waits for the program, whose input is closed, to end; then sends SIGTERM; then kills it and all that it started.
     pub(crate) async fn stop(mut self) {
         if tokio::time::timeout(GRACE, self.child.wait()).await.is_err() {
             self.signal(Signal::TERM);
@@ -125,14 +125,14 @@ impl Program {
             self.drained.cancelled().await;
             status
         };
-        let mut words = String::new();
-        if let Ok(Ok(status)) = tokio::time::timeout(LAST_WORDS, ending).await {
-            words.push_str(&format!("; the program ended with {status}"));
+        let mut report = String::new();
+        if let Ok(Ok(status)) = tokio::time::timeout(EXIT_TIMEOUT, ending).await {
+            report.push_str(&format!("; the program ended with {status}"));
         }
         if let Some(lines) = self.errors.tail(ERROR_LINES) {
-            words.push_str(&format!("; it wrote to standard error:\n{lines}"));
+            report.push_str(&format!("; it wrote to standard error:\n{lines}"));
         }
-        words
+        report
     }
 
     fn signal(&self, signal: Signal) {

@@ -109,7 +109,7 @@ impl<'n, S: Source> Fields<'n, S> {
         Self { position, source, table: None, asked: RefCell::default(), refused: RefCell::default() }
     }
 
-    /// Declares the fields that are going to be read. To read another one is a bug, which debug builds report: it
+    /// Declares the fields that are going to be read. Reading any other one is a bug, which debug builds report: it
     /// would be missing from what describes the mapping.
     #[must_use]
     pub fn with_table(self, table: FieldTable) -> Self {
@@ -317,7 +317,7 @@ impl<'n, S: Source> Fields<'n, S> {
         duration
     }
 
-    /// The items of a list; `None` if it is absent or no list.
+    /// The items of a list; `None` if it is absent or not a list.
     pub fn items(&self, name: &str) -> Option<S::List> {
         self.typed(name, self.get(name)?, self.report().syntax().list(), S::list)
     }
@@ -422,7 +422,7 @@ impl<'n, T: Tree> Fields<'n, &'n T> {
         found.into_iter().next()
     }
 
-    /// A list of texts; `None` if it is absent or no list.
+    /// A list of texts; `None` if it is absent or not a list.
     pub fn text_list(&self, name: &str) -> Option<Vec<Text<'n>>> {
         let expected = match self.report().syntax().text() {
             "text" => "a list of texts",
@@ -447,7 +447,7 @@ impl<'n, T: Tree> Fields<'n, &'n T> {
         fields.source.members().filter_map(|(name, _, value)| Some((name, fields.text_of(value, name)?))).collect()
     }
 
-    /// Refuses fields that ARK knows and this version does not serve: to ignore them would change
+    /// Refuses fields that ARK knows and this version does not serve: ignoring them would change
     /// what the document means.
     pub fn unserved(&self, names: &[&'static str], hint: &str) {
         self.refused.borrow_mut().extend_from_slice(names);
@@ -493,7 +493,7 @@ impl UnreadFields {
 }
 
 impl<'n> Fields<'n, Object> {
-    /// The fields of the body of a request; the value itself if it is no object.
+    /// The fields of the body of a request; the value itself if it is not an object.
     ///
     /// # Errors
     /// With the value.

@@ -133,7 +133,7 @@ pub enum Step {
     Index(usize),
 }
 
-/// Reads a path back. Text that is no path ends the list: the steps before it still lead somewhere.
+/// Reads a path back. Text that is not a path ends the list: the steps before it still lead somewhere.
 #[must_use]
 pub fn steps(path: &str) -> Vec<Step> {
     let mut steps = Vec::new();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_ends_early() {
+    fn text_that_is_not_a_path_ends_early() {
         for bad in ["a..b", "a[", "a[x]", "a[\"", "a[\"b\""] {
             assert_eq!(steps(bad), [Step::Key("a".to_owned())], "{bad}");
         }

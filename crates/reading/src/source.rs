@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::{Path, Shape, SourcePlace, Text, Tree};
 
-/// Up to this many names are compared one by one: most fields that are asked for are absent, and to compare a few
-/// names is cheaper than to hash one.
+/// Up to this many names are compared one by one: most fields that are asked for are absent, and comparing a few
+/// names is cheaper than hashing one.
 const FEW: usize = 16;
 
 /// One mapping, and what its values are once they are taken.

@@ -48,10 +48,10 @@ pub struct Decoder<const LONGEST: usize> {
 }
 
 impl<const LONGEST: usize> Decoder<LONGEST> {
-    /// Takes the next bytes and gives every event that they end to `on_event`.
+    /// Takes the next bytes and passes every event that they complete to `on_event`.
     ///
     /// # Errors
-    /// If the stream is no event stream, or if `on_event` fails; the decoder is of no use then.
+    /// If the stream is not an event stream, or if `on_event` fails; the decoder cannot be used after that.
     pub fn feed<E: From<SseError>>(
         &mut self,
         mut bytes: &[u8],

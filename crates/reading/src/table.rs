@@ -1,6 +1,6 @@
 //! Tables of fields: what a reader takes, and the schema that describes it.
 //!
-//! A mapping that is read by a table and the description of it cannot drift apart: to read a field that is not in the
+//! A mapping that is read by a table and the description of it cannot drift apart: reading a field that is not in the
 //! table is a bug, which debug builds report.
 
 use serde_json::{Map, Value, json};

@@ -57,7 +57,7 @@ fn node(value: toml::Spanned<DeValue<'_>>, locator: &Locator<'_>) -> Node {
     Node { data, place }
 }
 
-/// A number that is not finite or has more than 64 bits is no value that a setting could have.
+/// A number that is not finite or has more than 64 bits is not a value that a setting could have.
 fn number(value: Option<Number>, written: String) -> Data {
     value.map_or(Data::Text(written), Data::Number)
 }

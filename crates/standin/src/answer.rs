@@ -1,6 +1,6 @@
 //! What a stand-in answers, piece by piece, and how it goes wrong.
 //!
-//! Pure: an answer is data, and a fault is a change of it. Its sender keeps the pauses.
+//! Pure: an answer is data, and a fault is a change of it. The sender waits for the pauses.
 
 use std::time::Duration;
 

@@ -58,7 +58,7 @@ fn now() -> i64 {
     SystemClock.now().0
 }
 
-/// What is said of a call that is done at this time.
+/// The reply for a call that is done at this time.
 fn done_at(done: i64) -> RunReply {
     match done - now() {
         ..=0 => Outcome::success("written").into(),

@@ -4,7 +4,7 @@
 //! It answers from a [`Script`], or with answers that a test wrote down byte by byte. It reads requests as strictly
 //! as the real APIs do, so a conversation that they would refuse is refused here, and it can misbehave
 //! in every way that they do. What it says follows from the request alone, but for faults that happen a
-//! number of `times`: for these it counts how often it was asked the same.
+//! number of `times`: for these it counts how often it got the same request.
 //!
 //! The tests, the benchmark and, in a build with the feature `standin`, `bosun models serve` use it; a
 //! server does not link this crate. [`ledger`] is here for the same reason: tools that only tests want; and so is

@@ -96,7 +96,7 @@ fn a_request_that_the_apis_refuse_is_refused() {
 }
 
 #[test]
-fn a_thought_that_does_not_come_back_is_missed() {
+fn a_thinking_block_that_is_not_sent_back_is_refused() {
     let script = script("otherwise: [{think: Hm, call: [{tool: f}]}, {say: Done}]");
     let used = json!({"type": "tool_use", "id": "a", "name": "f", "input": {}});
     let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]});

@@ -23,13 +23,13 @@ def latest(messages):
 
 def deltas(messages):
     """The pieces of the answer, each with the time before it."""
-    said = latest(messages)
-    if said.startswith("test-resubscribe-message-id"):
+    latest_id = latest(messages)
+    if latest_id.startswith("test-resubscribe-message-id"):
         yield 4, {"content": "Here I am."}
-    elif VERSION == "0.3" or said.startswith("tck-input-required"):
+    elif VERSION == "0.3" or latest_id.startswith("tck-input-required"):
         call = {"index": 0, "id": f"call_{len(messages)}", "type": "function"}
         yield 0, {"tool_calls": [{**call, "function": {"name": "ask-user", "arguments": "{}"}}]}
-    elif said.startswith("tck-stream"):
+    elif latest_id.startswith("tck-stream"):
         for word in ("Generated ", "text ", "content"):
             yield 0.1, {"content": word}
     else:

@@ -89,7 +89,7 @@ export class Bosun {
 		await until('bosun', async () => await fetch(`${this.url}/ready`).then((answer) => answer.ok, () => false));
 	}
 
-	/** As the power cord does it. */
+	/** Without a chance to clean up: SIGKILL. */
 	async kill() {
 		await this.program.stop('SIGKILL');
 	}
@@ -156,13 +156,13 @@ export class N8n {
 	}
 
 	async start() {
-		// A log of its own: what an earlier process has said is not said by this one.
+		// A log of its own: what an earlier process has logged is not counted for this one.
 		this.starts = (this.starts ?? 0) + 1;
 		this.program = new Program(`n8n-${this.starts}`, env('NODE'), [env('N8N'), 'start'], { folder: this.folder, env: this.env });
 		await this.program.says(/Editor is now accessible/, 180);
 	}
 
-	/** As the power cord does it. */
+	/** Without a chance to clean up: SIGKILL. */
 	async kill() {
 		await this.program.stop('SIGKILL');
 	}

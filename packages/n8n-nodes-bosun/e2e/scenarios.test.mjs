@@ -71,7 +71,7 @@ describe('sample workflows', () => {
 		assert.deepEqual(history(shown), ['calculator internal ok']);
 	});
 
-	it('4: the agent tells of a tool that fails, and the workflow goes on', async () => {
+	it('4: the agent reports a tool that fails, and the workflow continues', async () => {
 		const item = await run('bosun-failing');
 		assert.equal(item.wentOn, true);
 		assert.deepEqual(history(item), ['order_status external failed']);
@@ -123,7 +123,7 @@ describe('what can go wrong', () => {
 		assert.deepEqual(history(item), ['wait_for_release external ok']);
 	});
 
-	it('n8n is killed while it runs the tool, and a run of the same session goes on', async () => {
+	it('n8n is killed while it runs the tool, and a run of the same session continues', async () => {
 		const session = 'left-behind';
 		const lost = n8n.webhook('e2e-hold', { session }).catch((error) => error);
 		await services.holding();

@@ -149,7 +149,7 @@ describe('a tool that the agent has, too', () => {
 		expect(given.addExecutionHints).toHaveBeenCalledWith({ message: warning, location: 'outputPane', type: 'warning' });
 	});
 
-	it.each(['n8n', 'ark'])('is no matter in mode %s', async (toolSource) => {
+	it.each(['n8n', 'ark'])('does not matter in mode %s', async (toolSource) => {
 		await start({ create: [{ body: done }] });
 		const { items } = await execute({ tools: [{ supply: tool('shared', vi.fn()), node: 'My tool' }], parameters: { toolSource } });
 		expect(items[0].json).not.toHaveProperty('warnings');
@@ -265,7 +265,7 @@ describe('a server', () => {
 		expect(ark.received).toHaveLength(1);
 	});
 
-	it('that is none is said to be none', async () => {
+	it('that is not a Bosun is reported as such', async () => {
 		await start({ create: [{ status: 404, body: '<html>nothing here</html>' }] });
 		await expect(execute()).rejects.toThrow('the server answered 404. Check the Base URL');
 	});
@@ -346,7 +346,7 @@ describe('a query that an earlier execution has left waiting', () => {
 	const left = query('tool_call_required', { name: 'left', toolCalls: [call('c1', 'Calculator', { input: '6*7' })] });
 	const resuming = { parameters: { sessionId: 's1', options: { resumeWaiting: true } }, tools: connected };
 
-	it('is found by its session and place, and goes on', async () => {
+	it('is found by its session and place, and is continued', async () => {
 		await start({ other: [{ body: { items: [{ name: 'left' }] } }, { body: left }], deliver: [{ body: { ...done, name: 'left' } }] });
 		const { items } = await execute(resuming);
 		const [search, read] = ark.received;

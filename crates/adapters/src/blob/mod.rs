@@ -225,7 +225,7 @@ impl BlobFiles {
 
     fn note_checked(&self, hash: ContentHash, checked: CheckedBlob) {
         let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        // To verify again is cheap; it does not matter which entries are evicted.
+        // Verifying again is cheap; it does not matter which entries are evicted.
         if known.len() >= CHECKS_KEPT {
             known.clear();
         }

@@ -1,7 +1,7 @@
 //! Evaluators: which model judges answers, and with which parameters.
 //!
 //! ARK's Evaluator is the address of a service. Here the engine asks the model itself, so an address has no effect; what
-//! counts are the parameters, of which `model.name` names the model. Which parameters there are is the judge's matter:
+//! counts are the parameters, of which `model.name` names the model. The judge decides which parameters there are:
 //! an unknown one is a warning of each evaluation.
 
 use bosun_reading::{Fields, Text, spec};
@@ -22,7 +22,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         spec.text("description");
         if spec.get("address").is_some() {
             let message =
-                format!("`address` of Evaluator `{}` has no effect: this server judges itself", metadata.name);
+                format!("`address` of Evaluator `{}` has no effect: this server judges answers itself", metadata.name);
             spec.report().warn(&spec.path_of("address"), "field_ignored", message);
         }
         for parameter in spec.entries("parameters") {

@@ -424,8 +424,8 @@ fn authorization(spec: &Fields<'_>) -> Option<McpAuthorization> {
             None
         }
         (None, None) => {
-            let is_said = |name: &&str| fields.has(name);
-            if !["bearer", "clientCredentials"].iter().chain(BROWSER_FLOW).any(is_said) {
+            let is_present = |name: &&str| fields.has(name);
+            if !["bearer", "clientCredentials"].iter().chain(BROWSER_FLOW).any(is_present) {
                 spec.fault_of("authorization", "bad_value", "`authorization` is empty", HINT);
             }
             None

@@ -501,7 +501,7 @@ pub(super) fn check_fallbacks(
             reach(found, &|other| find(namespace, other), &mut reached);
             if reached.iter().any(|model| model.name == *name) {
                 let message = format!("Model `{name}` falls back on Model `{other}`, which leads back to it");
-                fault("bad_value", message, "a fallback must come to an end");
+                fault("bad_value", message, "fallbacks must not form a cycle");
             }
         }
     }

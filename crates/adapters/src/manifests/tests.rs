@@ -136,7 +136,7 @@ fn tools_are_those_that_are_declared_or_used() {
 }
 
 #[test]
-fn every_fault_is_told_at_once_with_its_place() {
+fn every_fault_is_reported_at_once_with_its_place() {
     let mut cases = 0;
     for entry in root().join("fixtures/manifests/bad").read_dir().unwrap() {
         let directory = entry.unwrap().path();
@@ -275,7 +275,7 @@ fn every_example_loads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_example_plays_the_rfcs_first_example() {
+async fn the_example_runs_the_rfcs_first_example() {
     let manifests = load_from(&root().join("examples/agents")).unwrap();
     let names: Vec<_> = manifests.agents.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["math-assistant", "research-assistant"]);

@@ -1,7 +1,7 @@
 //! Tools: a name, a description and annotations for something that can be run.
 //!
 //! All of ARK's types are read and checked, and two of ours: `external`, a tool of the catalogue that clients run, and
-//! `nango`. Of those that run inside, this version runs `builtin`, `http`, `mcp` and `nango`; a call of another fails with
+//! `nango`. Of those that run inside, this version runs all but `inline`: a call of such a tool fails with
 //! `no_runner`, and a selection of one is warned about.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(super) fn read(
     let spec = bosun_reading::tool::read(fields)?;
     if metadata.name == USAGE && fields.report().is_of_client() {
         let message =
-            format!("a stored tool cannot be called `{USAGE}`: `GET …/tools/{USAGE}` tells how tools are used");
+            format!("a stored tool cannot be called `{USAGE}`: `GET …/tools/{USAGE}` returns the usage of tools");
         fields.fault(metadata.place, "reserved_name", message, "give it another name");
     }
     if let Some(schema @ Node { data: Data::Map(_), .. }) = spec.input_schema {

@@ -88,8 +88,8 @@ impl Pool {
         self.open(self.check_of(url, reach)?, url.scheme() == "https")
     }
 
-    fn open(&self, way: AddressCheck, is_secure: bool) -> Result<&Client, OutboundError> {
-        let clients = match way {
+    fn open(&self, check: AddressCheck, is_secure: bool) -> Result<&Client, OutboundError> {
+        let clients = match check {
             AddressCheck::Free => &self.unchecked,
             AddressCheck::Checked => &self.checked,
         };
@@ -97,7 +97,7 @@ impl Pool {
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        let resolver = match way {
+        let resolver = match check {
             AddressCheck::Free => Resolver::new(None),
             AddressCheck::Checked => Resolver::new(Some(Arc::clone(&self.reachable))),
         };
@@ -106,14 +106,14 @@ impl Pool {
     }
 }
 
-/// Sends requests on connections that are made in one way.
+/// Sends requests on connections of one kind: checked or not, with TLS or without.
 #[derive(Debug)]
-pub struct Client([Row; CONNECTIONS]);
+pub struct Client([LimitedPool; CONNECTIONS]);
 
 #[derive(Debug)]
-struct Row {
+struct LimitedPool {
     client: legacy::Client<Connector, Full<Bytes>>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Client {
@@ -127,8 +127,9 @@ impl Client {
             // closes its connection; on HTTP/2 the next ones would use the same.
             .http2_keep_alive_interval(KEEP_ALIVE)
             .http2_keep_alive_timeout(KEEP_ALIVE);
-        let row = |_| Row { client: builder.build(connector.clone()), room: Arc::new(Semaphore::new(STREAMS)) };
-        Self(array::from_fn(row))
+        let pool =
+            |_| LimitedPool { client: builder.build(connector.clone()), permits: Arc::new(Semaphore::new(STREAMS)) };
+        Self(array::from_fn(pool))
     }
 
     /// Sends a request to the host of its URI. It is sent once, and retried only if a connection that was idle turns
@@ -137,12 +138,12 @@ impl Client {
     /// # Errors
     /// If there is no response.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, OutboundError> {
-        let with_room = self.0.iter().find_map(|row| {
-            let permit = Arc::clone(&row.room).try_acquire_owned().ok()?;
-            Some((&row.client, Some(permit)))
+        let with_permit = self.0.iter().find_map(|pool| {
+            let permit = Arc::clone(&pool.permits).try_acquire_owned().ok()?;
+            Some((&pool.client, Some(permit)))
         });
         let [first, ..] = &self.0;
-        let (client, permit) = with_room.unwrap_or((&first.client, None));
+        let (client, permit) = with_permit.unwrap_or((&first.client, None));
         let response = client.request(request).await?;
         Ok(response.map(|incoming| Body { incoming, _permit: permit }))
     }

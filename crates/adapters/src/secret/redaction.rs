@@ -30,7 +30,7 @@ impl Redaction {
 
     /// `text` with every secret redacted, in every encoding.
     pub(crate) fn redact(&self, text: String) -> String {
-        self.0.iter().fold(text, |text, secret| secret.taken_out_of(&text))
+        self.0.iter().fold(text, |text, secret| secret.redacted_from(&text))
     }
 
     /// Whether one of the secrets is in these bytes, which cannot be redacted.
@@ -43,7 +43,7 @@ impl Redaction {
     pub(crate) fn clean(&self, message: &str) -> String {
         let mut clean: String = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         for secret in &self.0 {
-            clean = secret.ends_taken_out_of(&secret.taken_out_of(&clean));
+            clean = secret.ends_redacted_from(&secret.redacted_from(&clean));
         }
         let clean = redact_keys(&clean).into_owned();
         match clean.char_indices().nth(LONGEST) {

@@ -35,10 +35,10 @@ use tokio_util::sync::CancellationToken;
 use file::{KeyFile, KeySource};
 
 /// A revoked key is refused at most two seconds later, even on a busy machine.
-const FILE_LOOKED_AT: Duration = Duration::from_secs(1);
-const KEYS_FETCHED: Duration = Duration::from_secs(600);
+const FILE_INTERVAL: Duration = Duration::from_secs(1);
+const KEYS_INTERVAL: Duration = Duration::from_secs(600);
 /// The minimum interval of fetches that tokens with unknown keys cause.
-const FETCHED_AT_MOST: Duration = Duration::from_secs(30);
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(30);
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// A limit far above any real key set.
 const MAX_KEY_SET: usize = 1024 * 1024;
@@ -97,16 +97,16 @@ impl AccessWatcher {
         stopping: CancellationToken,
         engine: &Engine,
     ) {
-        let mut look = tokio::time::interval(FILE_LOOKED_AT);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut refresh = tokio::time::interval_at(Instant::now() + KEYS_FETCHED, KEYS_FETCHED);
+        let mut interval = tokio::time::interval(FILE_INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut refresh = tokio::time::interval_at(Instant::now() + KEYS_INTERVAL, KEYS_INTERVAL);
         let keys_wanted = Arc::clone(&self.keys_wanted);
         let mut work = FuturesUnordered::new();
         loop {
             tokio::select! {
                 () = stopping.cancelled() => return,
-                _ = look.tick() => self.look(engine, &mut work),
-                _ = hangup.recv() => self.look(engine, &mut work),
+                _ = interval.tick() => self.reload_if_changed(engine, &mut work),
+                _ = hangup.recv() => self.reload_if_changed(engine, &mut work),
                 _ = refresh.tick() => self.fetch(&mut work),
                 () = keys_wanted.notified() => self.fetch_if_due(&mut work),
                 Some(done) = work.next(), if !work.is_empty() => self.take(done),
@@ -115,7 +115,7 @@ impl AccessWatcher {
     }
 
     /// Applies the file if it has changed.
-    fn look<'a>(&mut self, engine: &'a Engine, work: &mut Work<'a>) {
+    fn reload_if_changed<'a>(&mut self, engine: &'a Engine, work: &mut Work<'a>) {
         let text = match read(&self.path) {
             Ok(text) if self.text.as_ref() == Some(&text) => return,
             Ok(text) => text,
@@ -161,7 +161,7 @@ impl AccessWatcher {
     }
 
     fn fetch_if_due(&mut self, work: &mut Work<'_>) {
-        if self.last_wanted.is_some_and(|last| last.elapsed() < FETCHED_AT_MOST) {
+        if self.last_wanted.is_some_and(|last| last.elapsed() < MIN_FETCH_INTERVAL) {
             // Waiting requests learn that no fetch is in progress.
             self.publish();
         } else {

@@ -92,13 +92,13 @@ pub(crate) struct Usage(pub(crate) String);
 /// Runs a command on one thread.
 fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("the runtime does not start")?.block_on(command)
+    runtime.context("the runtime cannot be started")?.block_on(command)
 }
 
 /// Runs a server on one worker thread per CPU. Tasks that still run when it returns are dropped, not awaited.
 fn serve_on_all_cpus<T>(server: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("the runtime does not start")?;
+    let runtime = runtime.context("the runtime cannot be started")?;
     let ended = runtime.block_on(server);
     runtime.shutdown_background();
     ended

@@ -44,7 +44,7 @@ use collection::{Collection, SourceContents, ToolSource, Tools};
 use watch::{Due, FileEvents, WatchedFiles};
 
 /// How often URLs of tools are fetched; one with an unchanged ETag is not transferred.
-const URLS_FETCHED: Duration = Duration::from_secs(60);
+const URLS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Where a server reads its configuration.
 #[derive(Debug)]
@@ -189,12 +189,12 @@ impl Reloader {
     pub(crate) async fn run(&self, mut hangup: Signal, stopping: &CancellationToken) {
         let watching = async {
             let has_urls = self.0.sources.lock().await.collection.has_urls();
-            let mut fetching = tokio::time::interval_at(Instant::now() + URLS_FETCHED, URLS_FETCHED);
+            let mut fetching = tokio::time::interval_at(Instant::now() + URLS_INTERVAL, URLS_INTERVAL);
             fetching.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut events = FileEvents::open();
             let mut due = Due::Poll;
             loop {
-                self.look(&mut events, due).await;
+                self.reload_if_changed(&mut events, due).await;
                 due = Due::Poll;
                 tokio::select! {
                     next = events.next() => due = next,
@@ -211,7 +211,7 @@ impl Reloader {
     }
 
     /// Watches the current files, and reloads if they differ from those that were read and their changes have ended.
-    async fn look(&self, events: &mut FileEvents, due: Due) {
+    async fn reload_if_changed(&self, events: &mut FileEvents, due: Due) {
         let sources = Arc::clone(&self.0.sources).lock_owned().await;
         let Ok(files) = tokio::task::spawn_blocking(move || sources.files()).await else { return };
         // Watched before they are compared: no change is missed in between.

@@ -93,7 +93,7 @@ async fn an_approval_is_a_data_part_and_a_plain_message_never_is_consent() {
     let done = call(&server, "GetTask", json!({"id": task["id"]})).await;
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
     assert!(done["artifacts"][0]["parts"][0]["text"].as_str().unwrap().contains("ada@example.com"), "{done}");
-    // Words while an approval is open reject it, whatever they say.
+    // A plain message while an approval is open rejects it, whatever it says.
     let asked = message("m-2", None, json!({"text": "Invite Ada"}));
     let task = call(&server, "SendMessage", asked).await["task"].clone();
     let approval = waiting_for(&task, "approvals").clone();
@@ -113,7 +113,7 @@ async fn missing_parameters_are_a_data_part_and_are_delivered_like_results() {
     assert_eq!((&request["tool"], &request["parameters"][0]["path"]), (&json!("send-email"), &json!("to")), "{task}");
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "Whom shall I invite?", "{task}");
     server.kill_and_restart().await;
-    // Words alone are no values.
+    // A plain message is not a value of a parameter.
     let words = message("m-2", Some(&task["id"]), json!({"text": "Ada"}));
     let refused = send(&server, "SendMessage", words).await;
     assert_eq!(refused["error"]["code"], -32004, "{refused}");
@@ -136,7 +136,7 @@ async fn sdks() -> PathBuf {
     stdout(&output).trim().into()
 }
 
-/// Runs a client against a server of its own; what it prints is the agent's answer, once for each way that it took.
+/// Runs a client against a server of its own; what it prints is the agent's answer, once for each binding that it used.
 async fn check_client(command: &mut Command, answers: usize) {
     let server = Server::start().await;
     let output = run(command.arg(&server.base)).await;

@@ -109,7 +109,7 @@ async fn events_are_posted_in_order_with_their_token_and_survive_a_kill() {
         "authentication": {"scheme": "Bearer", "credentials": "secret-1"},
     });
     let (task, call) = waiting(&server, json!({"taskPushNotificationConfig": config})).await;
-    // The receiver fails; what it was told is told again by the next process.
+    // The receiver fails; what it was sent is sent again by the next process.
     until("an attempt", || !receiver.service.received().is_empty()).await;
     server.kill_and_restart().await;
     receiver.status.store(200, Ordering::SeqCst);

@@ -261,11 +261,11 @@ async fn a_query_without_a_namespace_is_one_of_the_keys_own() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_not_list_agents_can_talk_to_one() {
+async fn a_key_that_may_not_list_agents_can_query_one() {
     let world = KeyFileWorld::new();
     let (_, secret) = world.create(&["ci", "--right", "run"]).await;
     let server = world.serve().await;
-    let talk = async |agent: &str, key: &str| {
+    let chat = async |agent: &str, key: &str| {
         let mut command = bosun();
         command.args(["chat", "--agent", agent, "--server", &server.base]).env("BOSUN_KEY", key);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -274,11 +274,11 @@ async fn a_key_that_may_not_list_agents_can_talk_to_one() {
         let output = child.wait_with_output().await.unwrap();
         (output.status.code(), stdout(&output), stderr(&output))
     };
-    let (code, answer, log) = talk("math-assistant", &secret).await;
+    let (code, answer, log) = chat("math-assistant", &secret).await;
     assert!(code == Some(0) && answer.starts_with("I am a script."), "{answer}{log}");
-    let (code, _, log) = talk("nothing", &secret).await;
+    let (code, _, log) = chat("nothing", &secret).await;
     assert!(code == Some(1) && log.contains("[agent_not_found]"), "{log}");
-    let (code, _, log) = talk("math-assistant", "sk-ark-unknown").await;
+    let (code, _, log) = chat("math-assistant", "sk-ark-unknown").await;
     assert!(code == Some(1) && log.contains("[unauthorized]"), "{log}");
 }
 
@@ -323,7 +323,7 @@ async fn changes_of_keys_are_in_the_audit_log() {
     let authorization = format!("Bearer {auditor}");
     let mut seen = 0;
     // Polls until the log has exactly the expected records.
-    let mut says = async |expect: &[(&str, &str)]| {
+    let mut check_records = async |expect: &[(&str, &str)]| {
         server.signal("-HUP");
         let began = Instant::now();
         loop {
@@ -331,41 +331,42 @@ async fn changes_of_keys_are_in_the_audit_log() {
             assert_eq!(status, 200, "{page}");
             let items = page["items"].as_array().unwrap();
             let text = |item: &Value, name: &str| item[name].as_str().unwrap().to_owned();
-            let said: Vec<_> =
+            let recorded: Vec<_> =
                 items.iter().rev().map(|item| (text(item, "action"), text(item, "detail"))).skip(seen).collect();
-            if said.len() >= expect.len() {
-                let said: Vec<_> = said.iter().map(|(action, detail)| (action.as_str(), detail.as_str())).collect();
-                assert_eq!(said, expect);
-                seen += said.len();
+            if recorded.len() >= expect.len() {
+                let recorded: Vec<_> =
+                    recorded.iter().map(|(action, detail)| (action.as_str(), detail.as_str())).collect();
+                assert_eq!(recorded, expect);
+                seen += recorded.len();
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(20), "{said:?} and not {expect:?}");
+            assert!(began.elapsed() < Duration::from_secs(20), "{recorded:?} and not {expect:?}");
         }
     };
     world.create(&["new"]).await;
-    says(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.added", "new")]).await;
+    check_records(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.added", "new")]).await;
     let good = world.text();
     std::fs::write(world.file(), format!("{good}\n[[key]]\nid = \"broken\"\n")).unwrap();
-    says(&[("keys.refused", "5 faults in the file")]).await;
+    check_records(&[("keys.refused", "5 faults in the file")]).await;
     std::fs::write(world.file(), &good).unwrap();
-    says(&[("keys.reloaded", "3 keys, 0 issuers")]).await;
+    check_records(&[("keys.reloaded", "3 keys, 0 issuers")]).await;
     assert!(world.keys(&["revoke", "ci"]).await.status.success());
-    says(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.revoked", "ci")]).await;
+    check_records(&[("keys.reloaded", "3 keys, 0 issuers"), ("key.revoked", "ci")]).await;
     let (before, of_new) = good.split_at(good.rfind("[[key]]").unwrap());
     assert!(of_new.contains("id = \"new\""), "{good}");
     std::fs::write(world.file(), before).unwrap();
-    says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.added", "ci"), ("key.revoked", "new")]).await;
-    // A change of the accepted issuers, and of their rights, is an act as well.
+    check_records(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.added", "ci"), ("key.revoked", "new")]).await;
+    // A change of the accepted issuers, and of their rights, is recorded as well.
     let issuer = |audience: &str| {
         let text = "id = \"corp\"\nissuer = \"https://id.example.org\"\njwks = \"jwks.json\"\n";
         format!("{before}\n[[issuer]]\n{text}audience = \"{audience}\"\n")
     };
     std::fs::write(world.file(), issuer("bosun")).unwrap();
-    says(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.added", "corp")]).await;
+    check_records(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.added", "corp")]).await;
     std::fs::write(world.file(), issuer("everybody")).unwrap();
-    says(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.changed", "corp")]).await;
+    check_records(&[("keys.reloaded", "2 keys, 1 issuers"), ("key.changed", "corp")]).await;
     std::fs::write(world.file(), before).unwrap();
-    says(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.revoked", "corp")]).await;
+    check_records(&[("keys.reloaded", "2 keys, 0 issuers"), ("key.revoked", "corp")]).await;
 }
 
 #[tokio::test]

@@ -218,7 +218,7 @@ spec: {type: external, description: Searches where the client is}
 #[tokio::test]
 async fn the_result_of_a_client_is_recorded_as_it_is_and_filtered_for_the_model() {
     let long = "x".repeat(300_000);
-    for (filter, result, said, code) in [
+    for (filter, result, expected, code) in [
         (".items[].name", json!({"items": [{"name": "a"}, {"name": "b"}]}), r#"["a","b"]"#, None),
         (".items | length", json!(r#"{"items": [1, 2, 3]}"#), "3", None),
         (".", json!("not JSON"), "not JSON", None),
@@ -239,7 +239,10 @@ async fn the_result_of_a_client_is_recorded_as_it_is_and_filtered_for_the_model(
         let deliver = async || client.post("/q/tool-result?wait=20s&view=rfc", &delivery).await;
         let ended = deliver().await.body;
         let response = ended["response"].as_str().unwrap_or_default();
-        assert!(if code.is_some() { response.starts_with(said) } else { response == said }, "{filter}: {response}");
+        assert!(
+            if code.is_some() { response.starts_with(expected) } else { response == expected },
+            "{filter}: {response}"
+        );
         let replayed = deliver().await;
         assert_eq!(replayed.status, 200, "the same body again is a replay: {}", replayed.body);
         let history = &ended["toolExecutionHistory"][0];
@@ -300,8 +303,8 @@ otherwise:
     let manifests = agent(selector, &others, script);
     let server = Server::start_with(manifests.path()).await;
     let ended = ask(&server, json!({})).await;
-    let said = ended["response"].as_str().unwrap();
-    assert!(said.starts_with(r#"Oslo {"city":"Riga"} "#), "{ended}");
+    let response = ended["response"].as_str().unwrap();
+    assert!(response.starts_with(r#"Oslo {"city":"Riga"} "#), "{ended}");
     let history = ended["toolExecutionHistory"].as_array().unwrap();
     assert_eq!(history[2]["error"]["code"], "unknown_tool", "south is not selected: {ended}");
     // By name, only what the selector has.
@@ -389,7 +392,7 @@ otherwise:
     for fault in AROUND_A_CALL.iter().filter(|fault| !fault.starts_with("call.start")) {
         let ended = after_crash(&world_with(FORECAST_HERE, &forecast, script), fault, &body).await;
         assert_eq!(ended["state"], "completed", "{fault}: {ended}");
-        let said: Value = serde_json::from_str(ended["response"].as_str().unwrap()).unwrap();
-        assert_eq!(said, expect, "{fault}: the presets win, also after a crash");
+        let response: Value = serde_json::from_str(ended["response"].as_str().unwrap()).unwrap();
+        assert_eq!(response, expect, "{fault}: the presets win, also after a crash");
     }
 }

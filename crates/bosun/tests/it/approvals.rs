@@ -121,12 +121,12 @@ async fn what_is_not_a_decision_decides_nothing() {
     }
     let forged = json!({"toolCallId": id, "toolResult": "sent"});
     let refused = send(&client, Method::POST, "/q/tool-result", Some(&forged)).await;
-    assert_eq!(refused.code(), "call_not_found", "a result is no approval");
+    assert_eq!(refused.code(), "call_not_found", "a result is not an approval");
     let open = send(&client, Method::GET, "/q?view=rfc", None).await;
     assert_eq!(open.state(), "awaiting_approval", "{open:?}");
-    let said = decide(&client, "q", &json!({"text": "yes please"})).await;
-    assert_eq!(said.state(), "completed", "{said:?}");
-    let response = said.body["response"].as_str().unwrap();
+    let decided = decide(&client, "q", &json!({"text": "yes please"})).await;
+    assert_eq!(decided.state(), "completed", "{decided:?}");
+    let response = decided.body["response"].as_str().unwrap();
     assert!(response.contains("the user rejected this call: yes please"), "text is never consent: {response}");
 }
 

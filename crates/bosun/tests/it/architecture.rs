@@ -251,17 +251,21 @@ const CALQUES: &[&str] = &[
     "all the same",
     "dearer",
     "for ever",
+    "for want of",
     "goes on",
+    "is no part",
     "is taken to be",
     "mended",
     "put aside",
     "puts aside",
+    "something else than",
     "stand twice",
     "stands twice",
     "taken for",
     "told apart",
     "told from",
     "was seen to",
+    "went on without",
 ];
 
 #[test]
@@ -279,6 +283,26 @@ fn texts_are_in_standard_english() {
             let words = words(line);
             let calques = CALQUES.iter().filter(|calque| words.contains(&format!(" {calque} ")));
             found.extend(calques.map(|calque| format!("{}:{}: `{calque}`", source.path.display(), number + 1)));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Names of variables that say that there is a text, and not which one.
+const VAGUE_VARIABLES: &[&str] = &["heard", "said", "told"];
+
+#[test]
+fn variables_are_named_by_what_they_hold() {
+    let mut found = Vec::new();
+    for source in sources() {
+        for (number, line) in source.text.lines().enumerate() {
+            let is_bound = |name: &&&str| {
+                [format!("let {name} ="), format!("let {name}:"), format!("let mut {name} "), format!("|{name}|")]
+                    .iter()
+                    .any(|binding| line.contains(binding))
+            };
+            let vague = VAGUE_VARIABLES.iter().filter(is_bound);
+            found.extend(vague.map(|name| format!("{}:{}: `{name}`", source.path.display(), number + 1)));
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));

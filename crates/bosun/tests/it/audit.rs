@@ -1,4 +1,4 @@
-//! The audit log from an operator's view: verified, exported, tampered with, rotated, and its cost.
+//! The audit log from an operator's view: verified, exported, tampered with and rotated; and its cost.
 
 use std::{path::Path, process::Output};
 

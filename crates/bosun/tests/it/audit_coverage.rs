@@ -78,17 +78,20 @@ impl Log {
         let answer = api(&self.server, &method.to_uppercase(), &path, body.as_ref()).await;
         assert!(answer.status < 300, "{operation}: {} {}", answer.status, answer.text);
         let page = api(&self.server, "GET", &format!("/v1/audit?namespace={namespace}&limit=1000"), None).await;
-        let mut said = Vec::new();
+        let mut recorded = Vec::new();
         for record in page.body["items"].as_array().unwrap().iter().rev() {
             if namespace != "default" || record["seq"].as_u64().unwrap() > self.seen {
-                said.push(record["action"].as_str().unwrap().to_owned());
-                assert!(record["actor"] == "local" || is_by_itself(&said[said.len() - 1]), "{operation}: {record}");
+                recorded.push(record["action"].as_str().unwrap().to_owned());
+                assert!(
+                    record["actor"] == "local" || is_by_itself(&recorded[recorded.len() - 1]),
+                    "{operation}: {record}"
+                );
             }
         }
         if namespace == "default" {
             self.seen = page.body["items"][0]["seq"].as_u64().unwrap_or_default();
         }
-        assert_eq!(said, expect, "{operation}");
+        assert_eq!(recorded, expect, "{operation}");
         self.called.insert(operation.split('?').next().unwrap().to_owned());
         answer.body
     }

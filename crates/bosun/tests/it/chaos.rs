@@ -46,7 +46,7 @@ async fn every_promise_survives_kill_9() {
     proof.violations(violations);
     let refusals = workload.client().refusals();
     if !refusals.is_empty() {
-        proof.violation(format!("a server that is only killed was said to be unavailable: {refusals:?}"));
+        proof.violation(format!("a server that is only killed answered that it is unavailable: {refusals:?}"));
     }
     let ratio = figures.succeeded as f64 / figures.meant_to_succeed.max(1) as f64;
     if ratio < 0.95 {

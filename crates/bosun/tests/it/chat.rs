@@ -46,7 +46,7 @@ async fn get(server: &Server, path: &str) -> Value {
 }
 
 /// What the messages of a conversation say, in order.
-async fn said_in(server: &Server, conversation: &str) -> Vec<String> {
+async fn messages_of(server: &Server, conversation: &str) -> Vec<String> {
     let found = get(server, &format!("/v1/conversations/{conversation}")).await;
     let messages = found["messages"].as_array().unwrap_or_else(|| panic!("{found}")).iter();
     messages.map(|place| place["message"]["content"].as_str().unwrap().to_owned()).collect()
@@ -65,7 +65,7 @@ async fn the_lines_of_a_pipe_are_asked_in_one_conversation_that_can_be_continued
     assert!(log.contains(&format!("continues conversation {conversation}")), "{log}");
     let expected =
         ["I am Ada", "you said I am Ada", "who am I?", "you said who am I?", "and now?", "you said and now?"];
-    assert_eq!(said_in(&server, conversation).await, expected);
+    assert_eq!(messages_of(&server, conversation).await, expected);
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn on_a_terminal_answers_are_streamed_and_arrow_keys_recall_lines() {
     terminal.sees("bosun chat --agent tester --conversation typed").await;
     assert_eq!(terminal.end().await, 0);
     let expected = ["hello", "you said hello", "hello again", "you said hello again", "the end", "you said the end"];
-    assert_eq!(said_in(&server, "typed").await, expected);
+    assert_eq!(messages_of(&server, "typed").await, expected);
     let queries = get(&server, "/v1/queries").await;
     let cancelled = queries["items"].as_array().unwrap().iter().filter(|query| query["state"] == "cancelled");
     assert_eq!(cancelled.count(), 1, "{queries}");

@@ -38,7 +38,7 @@ fn run(arguments: &[&str]) -> String {
 }
 
 /// The part of a run that goes to standard error, with the exit code.
-fn complaints(arguments: &[&str]) -> String {
+fn standard_error(arguments: &[&str]) -> String {
     let shown = run(arguments);
     let (head, tail) = (shown.lines().next().unwrap(), shown.split("--- stderr\n").last().unwrap());
     format!("{head}\n{tail}")
@@ -194,7 +194,7 @@ fn a_workflow_becomes_external_tools() {
 
 #[test]
 fn what_cannot_move_is_listed_with_its_reason() {
-    insta::assert_snapshot!(complaints(&["convert", "n8n/support-desk.in.json", "--to", "ark-manifest"]));
+    insta::assert_snapshot!(standard_error(&["convert", "n8n/support-desk.in.json", "--to", "ark-manifest"]));
 }
 
 #[test]

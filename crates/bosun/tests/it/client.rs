@@ -324,9 +324,9 @@ async fn a_delivery_is_repeated_and_one_that_is_not_accepted_does_not_end_the_qu
         assert_eq!(answer.unwrap(), "done", "{verdicts:?}");
         let bodies = requests.iter().filter(|request| request.target.contains("tool-result"));
         let bodies: Vec<Value> = bodies.map(|request| serde_json::from_str(&request.body).unwrap()).collect();
-        let said: Vec<_> =
+        let delivered: Vec<_> =
             bodies.iter().filter_map(|body| body["toolResult"].as_str().or(body["error"].as_str())).collect();
-        assert_eq!(said, *expect, "{verdicts:?}");
+        assert_eq!(delivered, *expect, "{verdicts:?}");
         assert!(bodies.iter().all(|body| body["toolCallId"] == "call_1"), "{bodies:?}");
     }
 }

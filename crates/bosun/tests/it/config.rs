@@ -86,9 +86,9 @@ async fn the_command_line_overrides_the_environment_which_overrides_the_file() {
         assert_eq!(shown[name]["from"], from, "{name}");
     }
     let mut command = config(directory.path(), text);
-    let said = stdout(&run(&mut command).await);
-    assert!(said.contains("[limits]") && said.contains("max_running = 7"), "{said}");
-    assert!(said.contains("# bosun.toml:6:1") && said.contains("# max_tokens is not set"), "{said}");
+    let printed = stdout(&run(&mut command).await);
+    assert!(printed.contains("[limits]") && printed.contains("max_running = 7"), "{printed}");
+    assert!(printed.contains("# bosun.toml:6:1") && printed.contains("# max_tokens is not set"), "{printed}");
 }
 
 #[tokio::test]

@@ -14,9 +14,9 @@ use crate::program::{bosun, free_port, run, run_shell, stderr, stdout, workspace
 async fn every_step_is_shown_and_every_process_ends() {
     let temporary = tempfile::tempdir().unwrap();
     let output = run(bosun().arg("demo").env("TMPDIR", temporary.path())).await;
-    let said = stdout(&output);
-    assert!(output.status.success(), "{said}{}", stderr(&output));
-    assert!(!said.contains('\u{1b}'), "colour goes to terminals only");
+    let output_text = stdout(&output);
+    assert!(output.status.success(), "{output_text}{}", stderr(&output));
+    assert!(!output_text.contains('\u{1b}'), "colour goes to terminals only");
     for sentence in [
         "asks math-assistant “What is 25% of 8,432?” and brings a calculator",
         "tool_call_required: calculator {\"expression\":\"0.25 * 8432\"}",
@@ -31,11 +31,11 @@ async fn every_step_is_shown_and_every_process_ends() {
         "409 already_resolved",
         "every answer was checked",
     ] {
-        assert!(said.contains(sentence), "`{sentence}` is not in:\n{said}");
+        assert!(output_text.contains(sentence), "`{sentence}` is not in:\n{output_text}");
     }
-    assert_eq!(said.matches("“25% of 8,432 is 2,108”").count(), 2, "{said}");
-    let servers: Vec<_> = said.lines().filter_map(process).collect();
-    assert_eq!(servers.len(), 2, "{said}");
+    assert_eq!(output_text.matches("“25% of 8,432 is 2,108”").count(), 2, "{output_text}");
+    let servers: Vec<_> = output_text.lines().filter_map(process).collect();
+    assert_eq!(servers.len(), 2, "{output_text}");
     for (pid, _) in servers {
         assert!(!run(Command::new("kill").args(["-0", pid])).await.status.success(), "process {pid} is left");
     }
@@ -89,8 +89,8 @@ fn files(directory: &Path) -> Vec<(String, String)> {
 #[tokio::test]
 async fn the_commands_that_it_prints_at_the_end_work() {
     let output = run(bosun().arg("demo")).await;
-    let said = stdout(&output);
-    let (_, by_hand) = said.split_once("By hand").expect("commands to try");
+    let output_text = stdout(&output);
+    let (_, by_hand) = output_text.split_once("By hand").expect("commands to try");
     let commands: Vec<String> = by_hand
         .split("\n\n")
         .filter(|block| block.starts_with("    "))
@@ -110,7 +110,7 @@ async fn the_commands_that_it_prints_at_the_end_work() {
     );
     let directory = tempfile::tempdir().unwrap();
     let output = run_shell(&script.replace("localhost:8080", &format!("127.0.0.1:{port}")), directory.path()).await;
-    let said = stdout(&output);
-    assert!(output.status.success(), "{said}{}", stderr(&output));
-    assert!(said.contains("event: tool_call") && said.contains("25% of 8,432 is 2,108"), "{said}");
+    let output_text = stdout(&output);
+    assert!(output.status.success(), "{output_text}{}", stderr(&output));
+    assert!(output_text.contains("event: tool_call") && output_text.contains("25% of 8,432 is 2,108"), "{output_text}");
 }

@@ -75,8 +75,8 @@ fn verify_with_systemd() {
     std::fs::write(&unit, read("bosun.service").replace("/usr/local/bin/bosun", &program().to_string_lossy())).unwrap();
     let output =
         std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let about_us: Vec<_> = said.lines().filter(|line| line.contains("bosun.service")).collect();
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    let about_us: Vec<_> = messages.lines().filter(|line| line.contains("bosun.service")).collect();
     assert!(about_us.is_empty(), "{about_us:?}");
 }
 
@@ -106,11 +106,11 @@ async fn the_container_is_not_root_and_sets_what_exists() {
 }
 
 /// The files that the sources of the program take in from elsewhere, by their paths in the workspace.
-fn taken_in(directory: &Path, found: &mut Vec<PathBuf>) {
+fn included_files(directory: &Path, found: &mut Vec<PathBuf>) {
     for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
         let is_test = path.file_stem().is_some_and(|name| name == "tests");
         if path.is_dir() && !is_test {
-            taken_in(&path, found);
+            included_files(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "rs") && !is_test {
             let text = std::fs::read_to_string(&path).unwrap();
             let product = text.split("#[cfg(test)]\nmod tests").next().unwrap();
@@ -136,7 +136,7 @@ fn the_container_is_built_of_what_the_program_needs_and_of_nothing_else() {
     let mut needed = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
     for package in std::fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path()) {
         needed.push(package.join("Cargo.toml"));
-        taken_in(&package.join("src"), &mut needed);
+        included_files(&package.join("src"), &mut needed);
     }
     assert!(needed.iter().any(|path| path.starts_with(root.join("examples"))), "the demo takes its agents in");
     for path in needed {

@@ -63,7 +63,7 @@ impl ProbeClient {
                 other => return Err(format!("GET {path} was answered with {other:?} while nothing could be written")),
             }
         }
-        if self.client.is_healthy().await { Ok(()) } else { Err("the server does not say that it lives".into()) }
+        if self.client.is_healthy().await { Ok(()) } else { Err("`/health` is not answered".into()) }
     }
 
     /// Checks that a query can be created and ends again.

@@ -14,7 +14,7 @@ const SECONDS: u32 = 60;
 /// Of address space, which is more than what is used.
 const KIBIBYTES: u32 = 1024 * 1024;
 
-/// Runs the program in `folder` within the bounds; gives its exit code and what it complains about.
+/// Runs the program in `folder` within the bounds; returns its exit code and its standard error.
 fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
     let script = format!("ulimit -v {KIBIBYTES}; exec timeout {SECONDS} \"$@\"");
     let output = Command::new("sh")
@@ -24,9 +24,9 @@ fn run(folder: &Path, arguments: &[&str]) -> (i32, String) {
         .current_dir(folder)
         .output()
         .unwrap();
-    let complaints = String::from_utf8(output.stderr).unwrap();
-    assert!(!complaints.contains("panicked"), "{complaints}");
-    (output.status.code().expect("not ended by a signal"), complaints)
+    let output_text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output_text.contains("panicked"), "{output_text}");
+    (output.status.code().expect("not ended by a signal"), output_text)
 }
 
 /// Every command that reads such a file must say this of it.
@@ -40,9 +40,9 @@ fn refuses(name: &str, bytes: &[u8], expect: &str) {
         &["convert", name, "--to", "ark-manifest"],
         &["tools", "list", "--catalog", name],
     ] {
-        let (code, complaints) = run(folder.path(), arguments);
-        assert_eq!(code, 1, "{arguments:?}: {complaints}");
-        assert!(complaints.contains(expect), "{arguments:?}: {complaints}");
+        let (code, output_text) = run(folder.path(), arguments);
+        assert_eq!(code, 1, "{arguments:?}: {output_text}");
+        assert!(output_text.contains(expect), "{arguments:?}: {output_text}");
     }
 }
 
@@ -121,14 +121,14 @@ fn a_cyclic_reference() {
     refuses("api.json", api.to_string().as_bytes(), "api.json:1:");
 }
 
-/// A tree of itself is no fault: it is what the schema of a tree looks like.
+/// A schema that contains itself is not a fault: that of a tree does.
 #[test]
 fn a_recursive_schema_is_not_a_cycle() {
     let folder = tempfile::tempdir().unwrap();
     let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
     fs::write(folder.path().join("tools.json"), with_schema(&tree)).unwrap();
-    let (code, complaints) = run(folder.path(), &["check", "tools.json"]);
-    assert_eq!((code, complaints.as_str()), (0, "1 file, 0 errors, 0 warnings\n"));
+    let (code, output_text) = run(folder.path(), &["check", "tools.json"]);
+    assert_eq!((code, output_text.as_str()), (0, "1 file, 0 errors, 0 warnings\n"));
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn a_catastrophic_pattern() {
         .unwrap();
     let text = format!("{}!", "a".repeat(4_000));
     let arguments = json!({"linear": text, "bounded": text}).to_string();
-    let (code, complaints) = run(folder.path(), &["tools", "validate", "a", &arguments, "--catalog", "tools.json"]);
+    let (code, output_text) = run(folder.path(), &["tools", "validate", "a", &arguments, "--catalog", "tools.json"]);
     assert_eq!(code, 1);
-    assert!(complaints.contains("Parameter linear must match the pattern ^(a+)+$"), "{complaints}");
-    assert!(complaints.contains("Parameter bounded is too long or too complex for the pattern"), "{complaints}");
+    assert!(output_text.contains("Parameter linear must match the pattern ^(a+)+$"), "{output_text}");
+    assert!(output_text.contains("Parameter bounded is too long or too complex for the pattern"), "{output_text}");
 
     refuses(
         "tools.json",
@@ -159,11 +159,11 @@ fn a_catastrophic_pattern() {
 fn a_directory() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("tools")).unwrap();
-    let (code, complaints) = run(folder.path(), &["convert", "tools", "--to", "ark"]);
-    assert_eq!((code, complaints.as_str()), (2, "error: `tools` is a directory, and a file is needed here\n"));
+    let (code, output_text) = run(folder.path(), &["convert", "tools", "--to", "ark"]);
+    assert_eq!((code, output_text.as_str()), (2, "error: `tools` is a directory, and a file is needed here\n"));
     // Where folders are taken, an empty one holds nothing wrong.
-    let (code, complaints) = run(folder.path(), &["check", "tools"]);
-    assert_eq!((code, complaints.as_str()), (0, "0 files, 0 errors, 0 warnings\n"));
+    let (code, output_text) = run(folder.path(), &["check", "tools"]);
+    assert_eq!((code, output_text.as_str()), (0, "0 files, 0 errors, 0 warnings\n"));
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn a_missing_file() {
         &["convert", "nowhere.json", "--to", "ark"],
         &["tools", "list", "--catalog", "nowhere.json"],
     ] {
-        let (code, complaints) = run(folder.path(), arguments);
+        let (code, output_text) = run(folder.path(), arguments);
         assert_eq!(
-            (code, complaints.as_str()),
+            (code, output_text.as_str()),
             (2, "error: cannot read `nowhere.json`: No such file or directory (os error 2)\n")
         );
     }
@@ -186,7 +186,7 @@ fn a_missing_file() {
 fn an_unknown_format() {
     refuses("tools.json", br#"{"colour": "red"}"#, "error[unknown_format]: this is an object with `colour`");
     let folder = tempfile::tempdir().unwrap();
-    let (code, complaints) = run(folder.path(), &["convert", "tools.json", "--to", "colour"]);
+    let (code, output_text) = run(folder.path(), &["convert", "tools.json", "--to", "colour"]);
     assert_eq!(code, 2);
-    assert!(complaints.contains("invalid value 'colour' for '--to <FORMAT>'"), "{complaints}");
+    assert!(output_text.contains("invalid value 'colour' for '--to <FORMAT>'"), "{output_text}");
 }

@@ -35,8 +35,8 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 /// The printed commands: lines indented by four spaces, in one block for each terminal.
-fn commands(said: &str) -> Vec<String> {
-    let blocks = said.split("\n\n").filter(|block| block.starts_with("    "));
+fn commands(printed: &str) -> Vec<String> {
+    let blocks = printed.split("\n\n").filter(|block| block.starts_with("    "));
     blocks.map(|block| block.lines().map(|line| format!("{}\n", line.trim())).collect()).collect()
 }
 
@@ -57,12 +57,12 @@ async fn the_commands_that_it_prints_work_in_the_folder_that_it_writes() {
         serve.expect("the server comes last"),
     );
     let output = run_shell(&script, directory.path()).await;
-    let (said, log) = (stdout(&output), stderr(&output));
-    assert!(output.status.success(), "{said}{log}");
+    let (printed, log) = (stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{printed}{log}");
     assert!(log.contains("3 files, 0 errors, 0 warnings"), "{log}");
     // Once by the query and once by the chat, each with a tool of either side.
-    assert_eq!(said.matches("Filesystem").count(), 2, "{said}{log}");
-    assert_eq!(said.matches("That was at 20").count(), 2, "{said}{log}");
+    assert_eq!(printed.matches("Filesystem").count(), 2, "{printed}{log}");
+    assert_eq!(printed.matches("That was at 20").count(), 2, "{printed}{log}");
     assert_eq!(log.matches("→ disk_space").count(), 2, "{log}");
     assert!(directory.path().join("my agents/data").is_dir(), "the settings of the folder are in force");
 }
@@ -88,17 +88,17 @@ async fn each_model_has_a_folder_that_passes_the_check() {
         assert_eq!(files(&written), expected, "{folder}");
         let checked = run(bosun().args(["check", "."]).current_dir(&written)).await;
         assert!(stderr(&checked).ends_with(" 0 errors, 0 warnings\n"), "{}{}", stdout(&checked), stderr(&checked));
-        let said = stdout(&output);
-        assert_eq!(said.contains("instead of `default`"), folder == "other", "{said}");
+        let text = stdout(&output);
+        assert_eq!(text.contains("instead of `default`"), folder == "other", "{text}");
         match secret {
-            None => assert!(!said.contains("secrets/") && !written.join("secrets").exists(), "{said}"),
+            None => assert!(!text.contains("secrets/") && !written.join("secrets").exists(), "{text}"),
             Some(secret) => {
                 let mode = |path: &str| fs::metadata(written.join(path)).unwrap().permissions().mode() & 0o777;
                 // The printed command, with a key in place of the pasted one.
-                let printed = commands(&said);
+                let printed = commands(&text);
                 let put = &printed[0];
                 // Both are typed into one terminal.
-                assert_eq!(format!("{put}{}", printed[1]).matches("cd ").count(), 1, "{said}");
+                assert_eq!(format!("{put}{}", printed[1]).matches("cd ").count(), 1, "{text}");
                 assert!(put.contains(&format!("secrets/default/{secret}/api-key")), "{put}");
                 let output = run_shell(&put.replace("cat >", "echo key | cat >"), directory.path()).await;
                 assert!(output.status.success(), "{}", stderr(&output));
@@ -116,8 +116,8 @@ async fn existing_files_are_not_overwritten_and_then_no_others_are_written() {
     fs::write(directory.path().join(".gitignore"), "mine").unwrap();
     let output = init(directory.path(), &[]).await;
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
-    assert!(said.contains("already has tools.json, .gitignore; nothing was written"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("already has tools.json, .gitignore; nothing was written"), "{message}");
     assert_eq!(files(directory.path()), [".gitignore", "tools.json"]);
     assert_eq!(fs::read_to_string(directory.path().join("tools.json")).unwrap(), "mine");
 }
@@ -127,8 +127,8 @@ async fn an_unknown_model_is_refused_with_the_known_ones() {
     let directory = tempfile::tempdir().unwrap();
     let output = init(directory.path(), &["--model", "gpt"]).await;
     assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("`gpt` is not a model: expected scripted, openai, anthropic or a base URL"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("`gpt` is not a model: expected scripted, openai, anthropic or a base URL"), "{message}");
     assert!(files(directory.path()).is_empty());
 }
 

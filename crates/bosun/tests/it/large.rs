@@ -290,14 +290,14 @@ async fn other_requests_are_served_during_an_upload() {
     let world = World::new();
     let server = world.start().await;
     let paused = pause(&server, "slow").await;
-    let go_on = Arc::new(Notify::new());
+    let resume = Arc::new(Notify::new());
     let body = {
-        let go_on = Arc::clone(&go_on);
+        let resume = Arc::clone(&resume);
         Body::wrap_stream(stream::iter(0..16).then(move |number| {
-            let go_on = Arc::clone(&go_on);
+            let resume = Arc::clone(&resume);
             async move {
                 if number == 8 {
-                    go_on.notified().await;
+                    resume.notified().await;
                 }
                 Ok::<_, std::io::Error>(piece(number))
             }
@@ -312,7 +312,7 @@ async fn other_requests_are_served_during_an_upload() {
             let done = client.post(&format!("/{name}/tool-result"), &result(&call, "small")).await;
             assert_eq!(done.state(), "completed");
         }
-        go_on.notify_one();
+        resume.notify_one();
     };
     let (uploaded, ()) = tokio::join!(soon("the upload", paused.put(body).send()), others);
     assert_eq!(read(uploaded.unwrap()).await["status"], "completed");
@@ -472,7 +472,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
     Engine::start(store, blobs, registry, Arc::new(SystemClock), settings).await.unwrap()
 }
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(25));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(25));
 
 /// Delivers `text` as the result of the one outside call of a new query, and returns its key.
 async fn deliver(engine: &Engine, text: &str) -> QueryKey {
@@ -481,11 +481,11 @@ async fn deliver(engine: &Engine, text: &str) -> QueryKey {
         view: View::new("rfc"),
         ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
-    let paused = engine.submit(submission, PATIENCE).await.unwrap().snapshot;
+    let paused = engine.submit(submission, TIMEOUT).await.unwrap().snapshot;
     let delivery =
         Delivery { target: DeliveryTarget::Call(paused.head.calls[0].id), outcome: Outcome::success(text), took: None };
     let key = (paused.head.namespace.clone(), paused.head.name.clone());
-    engine.deliver(Actor::local(), key.clone(), vec![delivery], false, PATIENCE).await.unwrap();
+    engine.deliver(Actor::local(), key.clone(), vec![delivery], false, TIMEOUT).await.unwrap();
     key
 }
 
@@ -494,7 +494,7 @@ async fn a_model_that_follows_the_mark_reads_the_whole_result() {
     let text = "Zeile 待って 😀 mit\nvielen\n\nZeichen\n".repeat(40_000);
     let engine = reading_engine(Arc::new(MemoryStore::new()), Arc::new(MemoryBlobs::new())).await;
     let key = deliver(&engine, &text).await;
-    let query = engine.get(&key, PATIENCE).await.unwrap();
+    let query = engine.get(&key, TIMEOUT).await.unwrap();
     let expect = ContentHash::of(text.as_bytes()).to_string();
     assert_eq!(query.transcript.response(), Some(expect.as_str()));
     assert!(query.head.calls.len() > text.len() / 131_072);

@@ -28,13 +28,13 @@ async fn log_of_a_query(format: &str) -> String {
     failed["error"] = "the secret reason".into();
     client.post("/with-outside/tool-result", &failed).await;
     let mut unknown = scenarios::query("failing", Scenario::Text);
-    unknown["input"] = "a secret that no scenario is of".into();
+    unknown["input"] = "a secret without a scenario".into();
     let failing = client.post("?wait=20s", &unknown).await;
     assert_eq!(failing.state(), "failed", "{failing:?}");
     server.terminate();
     assert_eq!(soon("the end", server.exit()).await, ProcessExit::Exited(0));
     let log = std::fs::read_to_string(world.log()).expect("a log");
-    assert!(!log.contains("secret"), "nothing that was said is logged: {log}");
+    assert!(!log.contains("secret"), "no content is logged: {log}");
     log
 }
 

@@ -32,8 +32,8 @@ async fn make(target: &str, directory: &Path) -> (String, Vec<String>) {
 async fn the_first_build_is_announced_once_and_shows_its_progress() {
     for (target, arguments) in [("demo", "demo"), ("serve", "serve --manifests examples/agents")] {
         let directory = tempfile::tempdir().unwrap();
-        let (said, asked) = make(target, directory.path()).await;
-        assert_eq!(said.matches(NOTICE).count(), 1, "{said}");
+        let (printed, asked) = make(target, directory.path()).await;
+        assert_eq!(printed.matches(NOTICE).count(), 1, "{printed}");
         let run = format!("run --quiet --locked -p bosun --no-default-features -- {arguments}");
         assert_eq!(asked, ["build --locked -p bosun --no-default-features", &run], "{target}");
     }
@@ -45,10 +45,10 @@ async fn a_later_build_shows_its_progress_and_none_shows_nothing() {
     let built = directory.path().join("target/debug");
     std::fs::create_dir_all(&built).unwrap();
     let program = File::create(built.join("bosun")).unwrap();
-    let (said, asked) = make("demo", directory.path()).await;
-    assert_eq!((said.as_str(), asked[0].as_str()), ("", "build --quiet --locked -p bosun --no-default-features"));
+    let (printed, asked) = make("demo", directory.path()).await;
+    assert_eq!((printed.as_str(), asked[0].as_str()), ("", "build --quiet --locked -p bosun --no-default-features"));
     // Older than every source.
     program.set_modified(std::time::UNIX_EPOCH).unwrap();
-    let (said, asked) = make("demo", directory.path()).await;
-    assert_eq!((said.as_str(), asked[0].as_str()), ("", "build --locked -p bosun --no-default-features"));
+    let (printed, asked) = make("demo", directory.path()).await;
+    assert_eq!((printed.as_str(), asked[0].as_str()), ("", "build --locked -p bosun --no-default-features"));
 }

@@ -583,10 +583,10 @@ async fn a_stored_tool_uses_only_what_the_operator_names_and_waives_no_approval(
             "`{kind}`",
         ),
     ];
-    for (body, code, said) in cases {
+    for (body, code, message) in cases {
         let refused = api(&server, "POST", "/v1/tools", Some(&body)).await;
         assert_eq!(refused.status, 422, "{code}: {}", refused.text);
-        assert!(refused.text.contains(code) && refused.text.contains(said), "{code}: {}", refused.text);
+        assert!(refused.text.contains(code) && refused.text.contains(message), "{code}: {}", refused.text);
     }
     // Without a provider it is a tool of clients, and the answer says so.
     let plain = json!({"name": "ask_user", "description": "Asks", "parameters": {"type": "object"}});
@@ -655,7 +655,7 @@ async fn check_live_compares_the_input_of_actions_and_the_fields_of_models() {
     );
     let differs = check().await;
     assert_eq!(differs.status.code(), Some(1), "{}", stdout(&differs));
-    let said = stdout(&differs) + &stderr(&differs);
+    let printed = stdout(&differs) + &stderr(&differs);
     for expected in [
         "requires `html`, which the tool does not have",
         "`subject` is `string` in the tool and `array` in the action `send-email`",
@@ -663,6 +663,6 @@ async fn check_live_compares_the_input_of_actions_and_the_fields_of_models() {
         "the model `GmailThread` has no field `dateRange` to filter by",
         "the model `GmailThread` has no field `hasAttachment` to filter by",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
 }

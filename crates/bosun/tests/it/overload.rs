@@ -90,7 +90,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
                     taken.push(name);
                 }
             }
-            Err(complaint) => proof.violation(format!("{name}: {complaint}")),
+            Err(violation) => proof.violation(format!("{name}: {violation}")),
         }
     }
     over.store(true, Ordering::Relaxed);
@@ -105,7 +105,7 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
     }
     for (end, least) in [("completed", RUNNING), ("overloaded", flood / 4)] {
         if ends.get(end).copied().unwrap_or_default() < least {
-            proof.violation(format!("only {:?} were {end}: that was no flood", ends.get(end)));
+            proof.violation(format!("only {:?} were {end}: that was not a flood", ends.get(end)));
         }
     }
     assert_eq!(server.kill().await, ProcessExit::Killed);
@@ -134,15 +134,15 @@ async fn run_query(client: &Client, name: &str, broken: &AtomicU64) -> (String, 
     let end = match ask(client, &Method::POST, "", Some(&body), broken).await {
         Ok(created) => match (created.status, created.code()) {
             (503, "overloaded") if created.retry_after => Ok("overloaded".to_owned()),
-            (200, _) => see_the_end(client, name, broken).await,
+            (200, _) => await_end(client, name, broken).await,
             (status, _) => Err(format!("was answered with {status}: {}", created.body)),
         },
-        Err(complaint) => Err(complaint),
+        Err(violation) => Err(violation),
     };
     (name.into(), end)
 }
 
-async fn see_the_end(client: &Client, name: &str, broken: &AtomicU64) -> Result<String, String> {
+async fn await_end(client: &Client, name: &str, broken: &AtomicU64) -> Result<String, String> {
     loop {
         let query = ask(client, &Method::GET, &format!("/{name}?wait=60s"), None, broken).await?;
         match query.state() {

@@ -28,8 +28,8 @@ async fn store(server: &Server, name: &str, base_url: &str) -> (u16, String) {
     let answer = api(server, "POST", "/v1/models", Some(&model(name, &json!({"value": base_url})))).await;
     let code = answer.body["error"]["code"].as_str().unwrap_or_default().to_owned();
     if !code.is_empty() {
-        let said = answer.body["error"]["message"].as_str().unwrap();
-        assert!(said.contains("`allow_private`"), "it says what to do: {said}");
+        let message = answer.body["error"]["message"].as_str().unwrap();
+        assert!(message.contains("`allow_private`"), "it says what to do: {message}");
     }
     (answer.status, code)
 }

@@ -39,11 +39,11 @@ fn query(base: &str, folder: &Path, input: &str) -> Command {
 }
 
 #[track_caller]
-fn check(output: &Output, code: i32, answer: &str, said: &[&str]) {
+fn check(output: &Output, code: i32, answer: &str, expected: &[&str]) {
     let (stdout, stderr) = (stdout(output), stderr(output));
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
     assert_eq!(stdout, answer, "{stderr}");
-    for sentence in said {
+    for sentence in expected {
         assert!(stderr.contains(sentence), "`{sentence}` is not in:\n{stderr}");
     }
     assert!(!stderr.contains('\u{1b}'), "colour goes to terminals only: {stderr}");

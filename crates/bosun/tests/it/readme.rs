@@ -164,14 +164,14 @@ async fn the_commands_of_the_approvals_page_run() {
 #[tokio::test]
 async fn the_commands_of_the_teams_page_run() {
     let directory = tempfile::tempdir().unwrap();
-    let said = run_page("docs/teams.md", free_port(), directory.path()).await;
+    let printed = run_page("docs/teams.md", free_port(), directory.path()).await;
     for expected in [
         "Published. Article: The moon makes the tides.",
         r#""agentPath":["manager","researcher"]"#,
         r#""response":"Article: The moon makes the tides.""#,
         r#""response":"Article: high and low water, twice a day.""#,
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(printed.contains(expected), "{expected}: {printed}");
     }
 }
 

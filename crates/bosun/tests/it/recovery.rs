@@ -70,20 +70,21 @@ async fn panic_at(point: &str) -> (Value, Value) {
     };
     let client = Client::of(&server.base);
     let body = scenarios::query("hurt", Scenario::Once);
-    let hurt = client.ask(&Method::POST, "?wait=20s&view=rfc", Some(&body)).await.expect("an answer, good or bad");
+    let affected =
+        client.ask(&Method::POST, "?wait=20s&view=rfc", Some(&body)).await.expect("an answer of either kind");
     let next = client.post("?wait=20s&view=rfc", &scenarios::query("next", Scenario::Once)).await;
     assert_eq!(server.kill().await, ProcessExit::Killed, "{point}: it lived until then");
-    (hurt.body, next.body)
+    (affected.body, next.body)
 }
 
 #[tokio::test]
 async fn a_panic_in_a_turn_fails_its_query_and_no_other() {
     for point in ["turn.started", "turn.replied", "turn.ended"] {
-        let (hurt, next) = panic_at(point).await;
+        let (affected, next) = panic_at(point).await;
         assert_eq!(
-            (&hurt["state"], &hurt["error"]["code"]),
+            (&affected["state"], &affected["error"]["code"]),
             (&json!("failed"), &json!("internal_error")),
-            "{point}: {hurt}"
+            "{point}: {affected}"
         );
         assert_eq!(next["state"], "completed", "{point}: {next}");
     }
@@ -91,8 +92,8 @@ async fn a_panic_in_a_turn_fails_its_query_and_no_other() {
 
 #[tokio::test]
 async fn a_panic_of_the_writer_rejects_its_batch_and_nothing_else() {
-    let (hurt, next) = panic_at("store.commit").await;
-    assert_eq!(hurt["error"]["code"], "store_unavailable", "{hurt}");
+    let (affected, next) = panic_at("store.commit").await;
+    assert_eq!(affected["error"]["code"], "store_unavailable", "{affected}");
     assert_eq!(next["state"], "completed", "{next}");
 }
 
@@ -228,7 +229,8 @@ async fn an_entry_of_an_unknown_kind_parks_its_query_and_no_other() {
     assert_eq!(client.get("").await.status, 200);
     // It is logged, but not repeatedly.
     let log = fs::read_to_string(world.log()).unwrap();
-    let said = log.lines().filter(|line| line.contains("cannot be read") && line.contains("query=running")).count();
-    assert_eq!(said, 1, "{log}");
+    let times_logged =
+        log.lines().filter(|line| line.contains("cannot be read") && line.contains("query=running")).count();
+    assert_eq!(times_logged, 1, "{log}");
     assert_eq!(server.kill().await, ProcessExit::Killed);
 }

@@ -332,13 +332,13 @@ async fn keys_in_manifests_are_never_shown() {
         "headers": [{"name": "x-key", "value": {"value": "sk-canary-header"}}]}}});
     let created = api(&server, "POST", "/v1/models", Some(&model)).await;
     assert_eq!(created.status, 200, "{}", created.text);
-    let mut said = created.text;
+    let mut answers = created.text;
     for path in
         ["/v1/models", "/v1/models/mine", "/v1/models/second", "/v1/resources/apis/ark.mckinsey.com/v1alpha1/models"]
     {
-        said += &api(&server, "GET", path, None).await.text;
+        answers += &api(&server, "GET", path, None).await.text;
     }
-    assert!(!said.contains("sk-canary"), "{said}");
+    assert!(!answers.contains("sk-canary"), "{answers}");
     let read = api(&server, "GET", "/v1/models/mine", None).await.ok();
     let back = api(&server, "PUT", "/v1/models/mine", Some(&read)).await;
     assert_eq!(back.code(), (422, "invalid_request"), "{}", back.text);

@@ -11,11 +11,11 @@ use tokio::{
 use crate::program::{Server, bosun, run, stderr, stdout, workspace};
 
 #[track_caller]
-fn check(output: &Output, code: i32, said: &[&str]) {
+fn check(output: &Output, code: i32, expected: &[&str]) {
     let stderr = stderr(output);
     assert_eq!(output.status.code(), Some(code), "{stderr}");
     assert_eq!(stdout(output), "");
-    for sentence in said {
+    for sentence in expected {
         assert!(stderr.contains(sentence), "`{sentence}` is not in:\n{stderr}");
     }
 }

@@ -55,7 +55,7 @@ async fn a_stream_that_is_cut_anywhere_is_resumed_without_loss() {
     let mut violations = Vec::new();
     let mut events = 0;
     for journal in oracle::read_journals(&world.data(), &mut violations) {
-        let told: Vec<_> =
+        let journaled: Vec<_> =
             journal.entries.iter().filter_map(|entry| Some((entry.seq, sse_event_name(&entry.event)?))).collect();
         let read: Vec<_> = streams.get(journal.head.name.as_str()).into_iter().flatten().collect();
         let read: Vec<_> = read
@@ -67,8 +67,8 @@ async fn a_stream_that_is_cut_anywhere_is_resumed_without_loss() {
             })
             .collect();
         events += read.len();
-        if told != read {
-            violations.push(format!("{}: the journal is {told:?}, and the stream {read:?}", journal.head.name));
+        if journaled != read {
+            violations.push(format!("{}: the journal is {journaled:?}, and the stream {read:?}", journal.head.name));
         }
     }
     proof.violations(violations);
@@ -201,10 +201,10 @@ impl Reader {
         let query =
             self.client.retry_until_answered(Method::GET, &format!("/{}?view=rfc", self.name), None).await.answer;
         let response = query.body["response"].as_str().unwrap_or_default().to_owned();
-        let told = self.events.iter().find(|event| event.name == "agent_response").map(SseEvent::json);
-        let told = told.map(|data| data["response"].as_str().unwrap_or_default().to_owned());
-        if told.as_deref() != Some(response.as_str()) {
-            self.violations.push(format!("{}: answers `{response}`, and the stream says {told:?}", self.name));
+        let streamed = self.events.iter().find(|event| event.name == "agent_response").map(SseEvent::json);
+        let streamed = streamed.map(|data| data["response"].as_str().unwrap_or_default().to_owned());
+        if streamed.as_deref() != Some(response.as_str()) {
+            self.violations.push(format!("{}: answers `{response}`, and the stream says {streamed:?}", self.name));
         }
         if !response.starts_with(&self.text.written) && self.text.turn == 2 {
             self.violations.push(format!("{}: answers `{response}`, and its deltas {:?}", self.name, self.text));

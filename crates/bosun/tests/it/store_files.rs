@@ -53,16 +53,16 @@ async fn backup(data: &Path, to: &Path, options: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn assert_ok(output: &Output, said: &str) {
+fn assert_ok(output: &Output, expected: &str) {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-    assert!(stdout(output).starts_with(said), "{}", stdout(output));
+    assert!(stdout(output).starts_with(expected), "{}", stdout(output));
 }
 
 #[track_caller]
-fn assert_refused(output: &Output, said: &[&str]) {
+fn assert_refused(output: &Output, expected: &[&str]) {
     let text = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{}{text}", stdout(output));
-    for words in said {
+    for words in expected {
         assert!(text.contains(words), "`{words}` is not in:\n{text}");
     }
 }

@@ -289,8 +289,8 @@ scenes:
         let ended = ask(&client, asked("team", "team", "start")).await;
         assert_eq!((&ended["state"], &ended["response"]), (&json!("completed"), &json!(answer)), "{rest}: {ended}");
         let tree = send(&client, Method::GET, "/q/tree", None).await.body;
-        let spoken = tree["children"].as_array().unwrap().iter().map(|child| child["target"]["name"].as_str().unwrap());
-        assert_eq!(spoken.collect::<String>(), order, "{rest}");
+        let turns = tree["children"].as_array().unwrap().iter().map(|child| child["target"]["name"].as_str().unwrap());
+        assert_eq!(turns.collect::<String>(), order, "{rest}");
     }
 }
 

@@ -48,11 +48,11 @@ fn call(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 #[track_caller]
-fn check(output: &Output, code: i32, result: &str, said: &str) {
+fn check(output: &Output, code: i32, result: &str, expected: &str) {
     let (stdout, stderr) = (stdout(output), stderr(output));
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
     assert_eq!(stdout, result, "{stderr}");
-    assert!(if said.is_empty() { stderr.is_empty() } else { stderr.contains(said) }, "{stderr}");
+    assert!(if expected.is_empty() { stderr.is_empty() } else { stderr.contains(expected) }, "{stderr}");
 }
 
 /// The same calls, in this process and on the server.
@@ -298,11 +298,11 @@ spec:
 ",
         api.url
     );
-    let workplace = Folder::new("scenes: [{when: hello, turns: [{say: hello}]}]", &tool);
-    let server = workplace.serve().await;
+    let folder = Folder::new("scenes: [{when: hello, turns: [{say: hello}]}]", &tool);
+    let server = folder.serve().await;
     let ask = async |kind: &str| {
         let arguments = json!({"kind": kind}).to_string();
-        let output = run(&mut call(workplace.path(), &["pets", &arguments, "--server", &server.base])).await;
+        let output = run(&mut call(folder.path(), &["pets", &arguments, "--server", &server.base])).await;
         check(&output, 0, &format!("/pets/{kind} pets\n"), "");
         api.received().len()
     };

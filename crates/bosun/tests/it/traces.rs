@@ -105,9 +105,9 @@ async fn a_callers_trace_continues_after_a_restart_to_the_model_and_to_the_clien
     let (paused, _) = traced.run_query(&[("traceparent", CALLER), ("tracestate", STATE)]).await;
     let call = &paused["toolCalls"][0];
     assert_eq!((&call["traceparent"], &call["tracestate"]), (&json!(CALLER), &json!(STATE)), "{paused}");
-    let told = traced.model.requests();
-    assert_eq!(told.len(), 2);
-    for request in &told {
+    let requests = traced.model.requests();
+    assert_eq!(requests.len(), 2);
+    for request in &requests {
         assert_eq!(request.header("traceparent"), Some(CALLER), "passed on as it came");
         assert_eq!(request.header("tracestate"), Some(STATE));
     }

@@ -92,8 +92,8 @@ async fn a_killed_upgrade_is_continued() {
             assert_eq!(starting.kill().await, ProcessExit::Killed);
             at_once += 1;
         }
-        if let Err(complaint) = go_on(&world, &call).await {
-            proof.violation(format!("after {point}:{step}: {complaint}"));
+        if let Err(fault) = check_that_work_continues(&world, &call).await {
+            proof.violation(format!("after {point}:{step}: {fault}"));
         }
         done += 1;
     }
@@ -105,7 +105,7 @@ fn version(database: &Path) -> u64 {
 }
 
 /// The next process has everything that the first version had, and continues it.
-async fn go_on(world: &World, call: &str) -> Result<(), String> {
+async fn check_that_work_continues(world: &World, call: &str) -> Result<(), String> {
     let mut server = world.start().await;
     let client = Client::of(&server.base);
     let expect = |what: &str, holds: bool| if holds { Ok(()) } else { Err(what.to_owned()) };

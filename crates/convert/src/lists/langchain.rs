@@ -40,7 +40,7 @@ fn with_properties<'a>(fields: &Fields<'a>, properties: &Map<String, Value>, rep
         report.warn(
             &fields.path_of("args"),
             "required_assumed",
-            "`args` does not say what is required; what has no default is",
+            "`args` does not say what is required; parameters without a default are assumed to be",
         );
     }
     Some(described)

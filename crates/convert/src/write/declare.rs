@@ -55,7 +55,7 @@ pub(super) fn tools(
             silent.compare(tool, &tool.parameters, schema, &LazyPath::At(&Path::root()));
         }
         if let Some(name) = entry.name.filter(|name| *name != tool.name) {
-            let message = format!("`{}` is called `{name}`: {target} does not take its name", tool.name);
+            let message = format!("`{}` is called `{name}`: {target} does not accept its name", tool.name);
             warn(&tool.name, "", "renamed", message);
         }
     }

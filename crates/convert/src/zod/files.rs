@@ -99,7 +99,7 @@ impl<'a> SourceFiles<'a> {
 
     /// Parses a file behind all others; its index, unless it has a fault.
     fn add(&mut self, allocator: &'a Allocator, text: String, path: String, imported_at: u32) -> Option<usize> {
-        // A program may begin with its interpreter; behind another file that would be no comment.
+        // A program may begin with its interpreter; behind another file that would not be a comment.
         let text = if text.starts_with("#!") { text.replacen("#!", "//", 1) } else { text };
         limits::check(&text).ok()?;
         let start = self.imported.last().map_or(self.source_end, |file| file.end) + 1;

@@ -465,7 +465,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
         Event::CallPending { .. } | Event::CallDue { .. } | Event::CallExtended { .. } => None,
         // The child has records of its own.
         Event::CallDelegated { .. } | Event::ChildEnded { .. } | Event::Settled => None,
-        // The program's log reports it: it is no action on the query.
+        // The program's log reports it: it is not an action on the query.
         Event::ClockStepped { .. } | Event::Interrupted => None,
         Event::Recovered { .. } => Some(of_query(Action::QueryRecovered)),
         Event::Completed => Some(ended(Action::QueryCompleted, SUCCESS.into())),

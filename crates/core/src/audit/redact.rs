@@ -49,7 +49,7 @@ static SECRET_NAMES: Words = Words::new(&[
 static HARMLESS_NAMES: Words =
     Words::new(&["tokens", "tokencount", "tokenlimit", "tokenizer", "maxtoken", "secretary", "otps"]);
 
-/// URL parameters, reduced to plain letters, whose values are options and no credentials. The value of any other may be
+/// URL parameters, reduced to plain letters, whose values are options and not credentials. The value of any other may be
 /// a key: APIs call it `key`, `sig`, `code` or `t`.
 const HARMLESS_PARAMETERS: &[&str] = &[
     "apiversion",
@@ -385,16 +385,16 @@ pub fn redact_keys(text: &str) -> Cow<'_, str> {
 
 /// Whether some letters of a word are masked.
 fn is_masked(word: &str) -> bool {
-    let is_told = |part: &str| part.chars().filter(|letter| letter.is_alphanumeric()).count() >= 2;
+    let is_shown = |part: &str| part.chars().filter(|letter| letter.is_alphanumeric()).count() >= 2;
     let by_mask = |mask: &str, needs_both: bool| {
         word.split_once(mask).is_some_and(|(before, after)| {
-            let (before, after) = (is_told(before), is_told(after));
+            let (before, after) = (is_shown(before), is_shown(after));
             if needs_both { before && after } else { before || after }
         })
     };
     let run = |part: &str| part.chars().count();
     let longest = word.split(|letter| !MASKS.contains(&letter)).map(run).max().unwrap_or_default();
-    let is_masked_by_signs = (longest >= SIGNS || word.contains('…')) && is_told(word);
+    let is_masked_by_signs = (longest >= SIGNS || word.contains('…')) && is_shown(word);
     is_masked_by_signs || by_mask(&".".repeat(DOTS), true) || by_mask(&"x".repeat(CROSSES), false)
 }
 

@@ -81,7 +81,7 @@ fn a_value_with_the_name_of_a_secret_is_redacted() {
         check(json!({name: "hunter2"}), json!({name: REDACTED}));
         check(json!({"deep": [{name: {"even": ["nested"]}}]}), json!({"deep": [{name: REDACTED}]}));
         check(json!({name: 4711}), json!({name: REDACTED}));
-        // Null is no secret.
+        // Null is not a secret.
         check(json!({name: null}), json!({name: null}));
     }
 }

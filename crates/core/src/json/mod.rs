@@ -524,7 +524,7 @@ mod tests {
             &zeros,
             "its values would take more than 16777216 bytes of memory; send fewer of them, or send them as text",
         );
-        // Commas in a string are no values.
+        // Commas in a string do not separate values.
         assert!(parse(&format!("\"{zeros}\""), JsonLimits::BODY).is_ok());
     }
 

@@ -211,7 +211,7 @@ impl MachineWorld {
         assert_eq!(self.head.clock.spent(self.now), self.ran, "running time does not step");
     }
 
-    fn play(&mut self, act: MachineAct) {
+    fn perform(&mut self, act: MachineAct) {
         match act {
             MachineAct::Drive(kinds) => self.drive(&kinds),
             MachineAct::Finish(index, content) => {
@@ -582,7 +582,7 @@ impl MachineWorld {
                 return;
             }
             while !self.running.is_empty() {
-                self.play(MachineAct::Finish(0, 9));
+                self.perform(MachineAct::Finish(0, 9));
             }
             loop {
                 let open = self.head.child_calls().next().map(|call| call.id);
@@ -593,7 +593,7 @@ impl MachineWorld {
             self.drive(&[]);
             if next(&self.head) == Next::Wait {
                 self.now = self.now.after(Duration::from_secs(10_000));
-                self.play(MachineAct::Sweep);
+                self.perform(MachineAct::Sweep);
             }
         }
         panic!("the query never ends: {:?}", self.head);
@@ -640,7 +640,7 @@ proptest! {
     fn any_interleaving_keeps_the_invariants(acts in vec(act(), 0..60)) {
         let mut world = MachineWorld::new();
         for act in acts {
-            world.play(act);
+            world.perform(act);
             world.check();
         }
         world.finish();

@@ -40,7 +40,7 @@ fn a_whole_conversation_is_read_and_written_back() {
 }
 
 #[test]
-fn shapes_that_are_no_messages() {
+fn shapes_that_are_not_messages() {
     check(&json!([]), &[("", "no_user_message")]);
     check(&json!([7]), &[("[0]", "wrong_type")]);
     check(&json!([{}]), &[("[0].role", "missing")]);

@@ -19,7 +19,7 @@ const BUDGET: u64 = 20_000_000;
 const HARMLESS: u64 = 100;
 /// Maximum number of edges from subschemas to the next level, over the whole schema: counting must not take longer than
 /// the validation that it bounds.
-const MAX_WAYS: usize = 30_000;
+const MAX_EDGES: usize = 30_000;
 
 /// The graph of subschemas.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ struct CostEdge {
 struct CostEdges {
     /// For each subschema, the one whose edges it shares: usually itself.
     owners: Vec<usize>,
-    ways: Vec<Vec<CostEdge>>,
+    edges: Vec<Vec<CostEdge>>,
 }
 
 /// Applications to one place, by its level.
@@ -78,7 +78,7 @@ impl<'a> Graph<'a> {
         if weights.first().is_some_and(|weight| *weight > BUDGET / 1_000) {
             return Err(SchemaFault::TooCostly);
         }
-        let by_level = by_level(weights, &self.ways(&order)?);
+        let by_level = by_level(weights, &self.edges(&order)?);
         let harmless = by_level.iter().all(|count| *count <= HARMLESS);
         Ok(Cost { by_level, harmless })
     }
@@ -94,8 +94,8 @@ impl<'a> Graph<'a> {
         }
         // A schema that cannot be counted is rejected for that.
         let Ok(order) = self.innermost_first() else { return 0 };
-        let Ok(ways) = self.ways(&order) else { return 0 };
-        by_level(self.weights(&order, weights), &ways).into_iter().max().unwrap_or_default()
+        let Ok(edges) = self.edges(&order) else { return 0 };
+        by_level(self.weights(&order, weights), &edges).into_iter().max().unwrap_or_default()
     }
 
     /// The weight of a subschema together with those that are applied to the same value.
@@ -111,10 +111,10 @@ impl<'a> Graph<'a> {
     }
 
     /// For each subschema: which parts of the value it passes on, to which subschemas, and how often.
-    fn ways(&self, order: &[usize]) -> Result<CostEdges, SchemaFault> {
+    fn edges(&self, order: &[usize]) -> Result<CostEdges, SchemaFault> {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let mut owners: Vec<usize> = (0..self.nodes.len()).collect();
-        let mut ways: Vec<Vec<CostEdge>> = vec![Vec::new(); self.nodes.len()];
+        let mut edges: Vec<Vec<CostEdge>> = vec![Vec::new(); self.nodes.len()];
         let mut looked_at = 0;
         for &node in order {
             // A bare reference shares the edges of its target; most nodes of a recursive schema are such.
@@ -133,9 +133,9 @@ impl<'a> Graph<'a> {
                         ValuePart::Named(*names.entry(name).or_insert(next))
                     }
                     Reach::Same => {
-                        let passed_on = &ways[owners[target]];
-                        for way in passed_on {
-                            add(own.entry((way.part, way.target)).or_insert(0), way.count);
+                        let passed_on = &edges[owners[target]];
+                        for edge in passed_on {
+                            add(own.entry((edge.part, edge.target)).or_insert(0), edge.count);
                         }
                         looked_at += passed_on.len();
                         continue;
@@ -143,19 +143,19 @@ impl<'a> Graph<'a> {
                 };
                 looked_at += 1;
                 add(own.entry((part, target)).or_insert(0), 1);
-                if looked_at > MAX_WAYS {
+                if looked_at > MAX_EDGES {
                     return Err(SchemaFault::TooCostly);
                 }
             }
-            if looked_at > MAX_WAYS {
+            if looked_at > MAX_EDGES {
                 return Err(SchemaFault::TooCostly);
             }
             let own = own.into_iter().map(|((part, target), count)| CostEdge { part, target, count });
             let mut own: Vec<CostEdge> = own.collect();
-            own.sort_unstable_by_key(|way| way.part);
-            ways[node] = own;
+            own.sort_unstable_by_key(|edge| edge.part);
+            edges[node] = own;
         }
-        Ok(CostEdges { owners, ways })
+        Ok(CostEdges { owners, edges })
     }
 
     /// Topological order: every subschema after those that are applied to the same value; fails if there is a cycle.
@@ -188,14 +188,14 @@ fn add(count: &mut u64, more: u64) {
 }
 
 /// The total weight of the subschemas that may be applied to one place, for each level of a value.
-fn by_level(weights: Vec<u64>, CostEdges { owners, ways }: &CostEdges) -> Vec<u64> {
+fn by_level(weights: Vec<u64>, CostEdges { owners, edges }: &CostEdges) -> Vec<u64> {
     let mut by_level = Vec::with_capacity(LEVELS);
     let mut level = weights;
     // A schema without recursion ends early; a recursive one is counted down to the maximum depth of values.
     while by_level.len() < LEVELS && level.iter().any(|count| *count > 0) {
         let root = level.first().copied().unwrap_or(0);
         by_level.push(root);
-        let heaviest: Vec<u64> = ways.iter().map(|ways| heaviest_part(ways, &level)).collect();
+        let heaviest: Vec<u64> = edges.iter().map(|edges| heaviest_part(edges, &level)).collect();
         let next: Vec<u64> = owners.iter().map(|owner| heaviest[*owner]).collect();
         if next == level {
             by_level.resize(LEVELS, root);
@@ -207,12 +207,12 @@ fn by_level(weights: Vec<u64>, CostEdges { owners, ways }: &CostEdges) -> Vec<u6
 
 /// The applications that one part of the value may get: an item, or the member with the most. The edges are sorted by
 /// part.
-fn heaviest_part(ways: &[CostEdge], level: &[u64]) -> u64 {
+fn heaviest_part(edges: &[CostEdge], level: &[u64]) -> u64 {
     let (mut items, mut any, mut heaviest) = (0_u64, 0_u64, 0_u64);
     let (mut part, mut of_part) = (ValuePart::Item, 0_u64);
-    for way in ways {
-        let weight = way.count.saturating_mul(level[way.target]);
-        match way.part {
+    for edge in edges {
+        let weight = edge.count.saturating_mul(level[edge.target]);
+        match edge.part {
             ValuePart::Item => add(&mut items, weight),
             ValuePart::Member => add(&mut any, weight),
             named => {

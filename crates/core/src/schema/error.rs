@@ -62,7 +62,7 @@ pub enum SchemaFault {
     PatternNotLinear { pattern: String, feature: &'static str },
     #[error("pattern `{pattern}` is not a regular expression{reason}")]
     BadPattern { pattern: String, reason: String },
-    #[error("patterns are too large together: compiled, those of one schema may have {0} bytes")]
+    #[error("the patterns of one schema are too large together: compiled, they may have at most {0} bytes")]
     PatternsTooLarge(usize),
     #[error("reference `{0}` leads out of the schema; only `#…` is followed")]
     RemoteReference(String),

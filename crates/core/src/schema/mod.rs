@@ -179,8 +179,8 @@ impl Schema {
     #[must_use]
     pub fn effort(&self, bytes: usize) -> u64 {
         /// Steps of a backtracking match for each byte of its text.
-        const TURNS: u64 = 16;
-        (bytes as u64).saturating_mul(1 + self.cost.highest().saturating_add(TURNS * self.backtracking))
+        const STEPS: u64 = 16;
+        (bytes as u64).saturating_mul(1 + self.cost.highest().saturating_add(STEPS * self.backtracking))
     }
 
     /// The schema as its owner wrote it.

@@ -26,23 +26,23 @@ use crate::{
 
 /// Maximum number of backtracking steps, by the length of the text. A reasonable pattern needs a few steps a byte; a
 /// catastrophic one is stopped after a millisecond or two.
-const TURNS: [(usize, usize); 3] = [(64, 1_000), (512, 8_000), (LONGEST, 64_000)];
+const STEPS: [(usize, usize); 3] = [(64, 1_000), (512, 8_000), (LONGEST, 64_000)];
 /// The longest text that is matched by backtracking.
 const LONGEST: usize = 4_096;
 /// Maximum number of steps of all texts of one value together; each counts with its own maximum.
-const TURNS_OF_A_VALUE: usize = 8_000_000;
+const STEPS_OF_A_VALUE: usize = 8_000_000;
 
 /// Memory of a compiled pattern in addition to its program: caches and its slot in the validator, measured.
 const OVERHEAD: usize = 6 * 1024;
 
 thread_local! {
     /// The remaining steps. A value is validated on one thread, from [`begin_value`] on.
-    static TURNS_LEFT: Cell<usize> = const { Cell::new(TURNS_OF_A_VALUE) };
+    static STEPS_LEFT: Cell<usize> = const { Cell::new(STEPS_OF_A_VALUE) };
 }
 
 /// Resets the budget of this thread for a new value.
 pub(super) fn begin_value() {
-    TURNS_LEFT.set(TURNS_OF_A_VALUE);
+    STEPS_LEFT.set(STEPS_OF_A_VALUE);
 }
 
 /// The compiled patterns of one schema. Equal ones are compiled once; when the total is too large, no more are
@@ -190,7 +190,7 @@ fn ascii_classes(pattern: &str) -> String {
 /// compiled on demand.
 struct Backtracking {
     translated: String,
-    by_length: [OnceLock<Option<fancy_regex::Regex>>; TURNS.len()],
+    by_length: [OnceLock<Option<fancy_regex::Regex>>; STEPS.len()],
 }
 
 impl Backtracking {
@@ -205,7 +205,7 @@ impl Backtracking {
         let build = || {
             let mut builder = fancy_regex::RegexBuilder::new(&self.translated);
             let limit = PATTERN_COMPILED_BYTES;
-            builder.backtrack_limit(TURNS[class].1).delegate_size_limit(limit).delegate_dfa_size_limit(limit);
+            builder.backtrack_limit(STEPS[class].1).delegate_size_limit(limit).delegate_dfa_size_limit(limit);
             // A panic of the engine must not bring down the server.
             catch_unwind(AssertUnwindSafe(|| builder.build())).ok()?.ok()
         };
@@ -217,13 +217,13 @@ impl Backtracking {
     fn bytes(&self) -> usize {
         let (plain, parts) = without_features(&self.translated);
         let whole = build(&plain).map_or(PATTERN_COMPILED_BYTES, |regex| size_of(&regex));
-        TURNS.len() * ((1 + parts) * OVERHEAD + whole)
+        STEPS.len() * ((1 + parts) * OVERHEAD + whole)
     }
 
     /// `None` if the text is too long, the pattern too complex for it, or the value has too many such texts.
     fn matches(&self, text: &str) -> Option<bool> {
-        let class = TURNS.iter().position(|(longest, _)| text.len() <= *longest)?;
-        TURNS_LEFT.set(TURNS_LEFT.get().checked_sub(TURNS[class].1)?);
+        let class = STEPS.iter().position(|(longest, _)| text.len() <= *longest)?;
+        STEPS_LEFT.set(STEPS_LEFT.get().checked_sub(STEPS[class].1)?);
         let regex = self.regex(class)?;
         catch_unwind(AssertUnwindSafe(|| regex.is_match(text))).ok()?.ok()
     }
@@ -471,7 +471,7 @@ mod tests {
         let long = "a".repeat(4_000);
         begin_value();
         let fitting = (0..).take_while(|_| pattern.matches(&long) == Some(true)).count();
-        assert_eq!(fitting, TURNS_OF_A_VALUE / 64_000);
+        assert_eq!(fitting, STEPS_OF_A_VALUE / 64_000);
         begin_value();
         assert_eq!(pattern.matches(&long), Some(true), "the next value has its own");
     }

@@ -51,7 +51,7 @@ fn a_wrong_type_is_named() {
 }
 
 #[test]
-fn a_fraction_is_no_integer() {
+fn a_fraction_is_not_an_integer() {
     check(search_database(), r#"{"query": "x", "limit": 2.5}"#, &["Parameter limit must be an integer, got: 2.5"]);
 }
 

@@ -77,8 +77,8 @@ impl std::error::Error for DefinitionFaults {}
 
 impl fmt::Display for DefinitionFaults {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let duplicate = |fault: &&DefinitionFault| fault.code != DUPLICATE_NAME;
-        for (index, fault) in self.faults.iter().filter(duplicate).enumerate() {
+        let is_listed = |fault: &&DefinitionFault| fault.code != DUPLICATE_NAME;
+        for (index, fault) in self.faults.iter().filter(is_listed).enumerate() {
             formatter.write_str(if index == 0 { "Invalid client tool definitions: " } else { "; " })?;
             if !fault.path.is_empty() {
                 write!(formatter, "{}: ", fault.path)?;
@@ -86,7 +86,7 @@ impl fmt::Display for DefinitionFaults {
             formatter.write_str(&fault.message)?;
         }
         if !self.duplicates.is_empty() {
-            if self.faults.iter().any(|fault| duplicate(&fault)) {
+            if self.faults.iter().any(|fault| is_listed(&fault)) {
                 formatter.write_str("; ")?;
             }
             write!(formatter, "Duplicate tool names: {}", self.duplicates.join(", "))?;
@@ -361,7 +361,7 @@ impl DefinitionChecker<'_> {
         };
         if self.pattern_bytes > REQUEST_PATTERN_BYTES {
             let message = format!(
-                "patterns are too large together: compiled, those of all tools may have {REQUEST_PATTERN_BYTES} bytes"
+                "the patterns of all tools are too large together: compiled, they may have at most {REQUEST_PATTERN_BYTES} bytes"
             );
             self.fault(here.to_owned(), "patterns_too_large", message);
         }

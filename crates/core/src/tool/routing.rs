@@ -55,7 +55,7 @@ enum RoutingPart {
 /// Why a tool's model cannot be derived from its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFault {
-    #[error("model `{0}` has a brace without its partner")]
+    #[error("model `{0}` has an unmatched or empty pair of braces")]
     Braces(String),
     #[error("placeholder `{{{0}}}` of the model is not a parameter of the tool")]
     NotAParameter(String),
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn a_template_is_checked_when_it_is_loaded() {
-        refuses("Salesforce{entityType", &[], "model `Salesforce{entityType` has a brace without its partner");
-        refuses("Salesforce}", &[], "model `Salesforce}` has a brace without its partner");
-        refuses("S{}", &[], "model `S{}` has a brace without its partner");
+        refuses("Salesforce{entityType", &[], "model `Salesforce{entityType` has an unmatched or empty pair of braces");
+        refuses("Salesforce}", &[], "model `Salesforce}` has an unmatched or empty pair of braces");
+        refuses("S{}", &[], "model `S{}` has an unmatched or empty pair of braces");
         refuses("S{entity}", &[], "placeholder `{entity}` of the model is not a parameter of the tool");
         refuses("S{kind}", &[], "placeholder `{kind}` of the model must be a required parameter");
         refuses(

@@ -175,7 +175,7 @@ impl TaskNarrator {
         })))
     }
 
-    /// Folds an entry, and returns what the client has to be told.
+    /// Folds an entry, and returns the events for the client.
     fn events(&mut self, entry: &Entry) -> Vec<StreamEvent> {
         if let Err(error) = self.head.apply(entry) {
             tracing::error!(error = %error, "journal cannot be followed, ending the stream");
@@ -218,8 +218,8 @@ fn fold(stored: &Stored, seq: Seq) -> Option<(Head, Transcript)> {
     Some((head, transcript))
 }
 
-/// Calls `tell` for every entry after `after` that has events, with the task as it was then.
-pub(super) fn replay(stored: &Stored, after: Seq, mut tell: impl FnMut(Seq, &Head, &Transcript, &[StreamEvent])) {
+/// Calls `notify` for every entry after `after` that has events, with the task as it was then.
+pub(super) fn replay(stored: &Stored, after: Seq, mut notify: impl FnMut(Seq, &Head, &Transcript, &[StreamEvent])) {
     // A cursor of zero is before the first entry, which has no event of its own.
     let Some((head, transcript)) = fold(stored, after.max(1)) else { return };
     let envelope = Envelope { rpc: None, generation: Generation::V1, aliases: false };
@@ -228,7 +228,7 @@ pub(super) fn replay(stored: &Stored, after: Seq, mut tell: impl FnMut(Seq, &Hea
     for entry in stored.entries.iter().filter(|entry| entry.seq > after.max(1)) {
         let events = narrator.events(entry);
         if !events.is_empty() {
-            tell(entry.seq, &narrator.head, &narrator.transcript, &events);
+            notify(entry.seq, &narrator.head, &narrator.transcript, &events);
         }
     }
 }

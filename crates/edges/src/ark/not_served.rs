@@ -13,7 +13,7 @@ pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
     ("a2a-tasks", "tool calls that wait are in the `toolCalls` of their query; post results to `…/tool-result`"),
     ("tool-approvals", "list open approvals with `GET …/approvals`; decide with `POST …/queries/{name}/approval`"),
     ("broker", "follow a query with `GET …/queries/{name}/events`, which can be resumed"),
-    ("secrets", "secrets are files or variables of the server, and no part of the API; see docs/operations.md"),
+    ("secrets", "secrets are files or variables of the server, and not part of the API; see docs/operations.md"),
     ("api-keys", "keys are made on the server, with `bosun keys`"),
     ("arkconfig", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),
     ("configurations", "settings are in the server's config file; `GET /v1/capabilities` shows the limits"),

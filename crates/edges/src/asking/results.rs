@@ -263,7 +263,7 @@ pub(crate) fn verdict_sentence(named: &str, verdict: DeliveryVerdict) -> String 
         // Results that were accepted: the caller has checked that there are none.
         DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_) => format!("{named} has its result"),
         DeliveryVerdict::AlreadyResolved(_) => format!("{named} already has another result, which stays"),
-        DeliveryVerdict::Expired(_) => format!("{named} was not answered in time; the agent went on without it"),
+        DeliveryVerdict::Expired(_) => format!("{named} was not answered in time; the agent continued without it"),
         DeliveryVerdict::Cancelled(_) => format!("{named} is void: the query has ended"),
         DeliveryVerdict::Unknown => format!("{named} is not a call of this query that a client may answer"),
         DeliveryVerdict::Ambiguous => format!("several calls of {named} wait; say which one with `toolCallId`"),

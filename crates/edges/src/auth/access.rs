@@ -21,7 +21,7 @@ use super::{
 use crate::http::error::ApiError;
 
 /// How long a request with a token of an unknown key waits for the keys to be fetched again.
-const FETCH_PATIENCE: Duration = Duration::from_secs(5);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The policy: keys, issuers, and what each may do.
 #[derive(Clone, Debug)]
@@ -147,7 +147,7 @@ impl Access {
                 }
             }
         };
-        tokio::time::timeout(FETCH_PATIENCE, verified).await.ok()?
+        tokio::time::timeout(FETCH_TIMEOUT, verified).await.ok()?
     }
 
     /// Resolves when the grant behind `proof` does not cover `permitted` any more, with the refusal that a new request
@@ -183,7 +183,7 @@ impl Access {
 }
 
 impl Policy {
-    /// What is granted now on a proof on which `granted` was; nothing if it proves nothing any more.
+    /// What a proof that led to `granted` grants now; `None` if it is no longer valid.
     fn revalidate<'a>(&'a self, proof: &CredentialProof, granted: &'a Grant, now: Timestamp) -> Option<&'a Grant> {
         match (&self.0, proof) {
             (None, _) => Some(granted),

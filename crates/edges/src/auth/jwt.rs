@@ -39,7 +39,7 @@ pub struct Issuer {
     pub keys: Jwks,
 }
 
-/// Why a token is rejected. The sender is not told.
+/// Why a token is rejected. The log has the reason, and the client gets the same 401 for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TokenError {
     #[error("the token is not a JWT")]
@@ -80,7 +80,7 @@ impl Issuer {
     fn verify_signature(&self, header: &Value, signed: &str, signature: &[u8]) -> Result<(), TokenError> {
         let text = |name: &str| header.get(name).and_then(Value::as_str);
         let algorithm = text("alg").and_then(Algorithm::parse).ok_or(TokenError::Algorithm)?;
-        // A critical header is not understood (RFC 7515, 4.1.11), and a token of another type is no access token.
+        // A critical header is not understood (RFC 7515, 4.1.11), and a token of another type is not an access token.
         let is_token = text("typ").is_none_or(|kind| {
             ["jwt", "at+jwt", "application/at+jwt"].iter().any(|known| kind.eq_ignore_ascii_case(known))
         });
@@ -137,7 +137,7 @@ impl Issuer {
         if words(Some(listed), true).any(|word| word == "*") {
             return Namespaces::All;
         }
-        // A word that is no valid namespace grants none.
+        // A word that is not a valid namespace grants none.
         Namespaces::Listed(words(Some(listed), true).filter_map(|word| word.parse().ok()).collect())
     }
 
@@ -243,7 +243,7 @@ impl Jwks {
     /// Reads a key set. Keys of other kinds, or for other uses, are skipped.
     ///
     /// # Errors
-    /// If it is no key set, or has no key that can verify anything.
+    /// If it is not a key set, or has no key that can verify anything.
     pub fn parse(text: &str) -> Result<Self, JwksError> {
         let document = json::parse(text, json::JsonLimits::BODY).map_err(JwksError::NotJson)?;
         let listed = document.get("keys").and_then(Value::as_array).ok_or(JwksError::NoList)?;

@@ -102,7 +102,7 @@ fn member(name: &str, value: &Value) -> Value {
     }
 }
 
-/// The shape of a value, with what is known to be no key. `null` and flags are none.
+/// The shape of a value, with what is known not to be a key. `null` and flags are not.
 fn hide(value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(_) => value.clone(),
@@ -122,7 +122,7 @@ fn hide(value: &Value) -> Value {
     }
 }
 
-/// An object of which only some members are no keys.
+/// An object of which only the `shown` members are known not to be keys.
 fn only(members: &Map<String, Value>, shown: &[&str]) -> Value {
     let copied = members.iter().map(|(name, value)| {
         let value = if shown.contains(&name.as_str()) { copy(value) } else { hide(value) };

@@ -3,7 +3,7 @@
 //! A body is read whole, within a size and a time, before it is parsed. It must say that it
 //! is JSON: that is what keeps web pages from sending one without the browser asking us first.
 //! `curl -d` says nothing of JSON by itself, so its default type is accepted as JSON too, but only from
-//! a client that is certainly no browser: browsers send `Origin` with every POST that a page makes
+//! a client that is certainly not a browser: browsers send `Origin` with every POST that a page makes
 //! to another site, and `Sec-Fetch-Site` with every request, and no page can leave them out.
 
 use std::time::Duration;
@@ -143,7 +143,7 @@ pub(crate) fn media_type(value: &HeaderValue) -> (&str, &str) {
     (essence.trim(), parameters)
 }
 
-/// Whether parameters of a media type say nothing else than that the text is UTF-8.
+/// Whether parameters of a media type say nothing other than that the text is UTF-8.
 pub(crate) fn is_utf8(parameters: &str) -> bool {
     let charsets = parameters.split(';').filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

@@ -44,7 +44,7 @@ pub(crate) fn wrap(router: Router, app: AppState) -> Router {
 }
 
 async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request, next: Next) -> Response {
-    let seen = middleware.observer.see(&mut request);
+    let observed = middleware.observer.begin(&mut request);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let answer = async {
         let answered = AssertUnwindSafe(middleware.answer(request, next)).catch_unwind().await;
@@ -52,13 +52,14 @@ async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request,
         observe::log_cause(&response);
         render::finish(&method, &path, response)
     };
-    let mut response = answer.instrument(seen.span.clone()).await;
+    let mut response = answer.instrument(observed.span.clone()).await;
     if let Some(AccessRefused(code)) = response.extensions().get::<AccessRefused>() {
         let actor = response.extensions().get::<RefusedActor>().map(|RefusedActor(actor)| actor);
-        let records = middleware.app.refusals.note(middleware.app.engine.now(), actor, *code, seen.method_and_route());
+        let records =
+            middleware.app.refusals.note(middleware.app.engine.now(), actor, *code, observed.method_and_route());
         middleware.app.engine.note_refusals(records);
     }
-    seen.end(&middleware.app.requests, &mut response);
+    observed.end(&middleware.app.requests, &mut response);
     response
 }
 

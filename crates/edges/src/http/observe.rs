@@ -58,7 +58,7 @@ impl Observer {
     }
 
     /// Wraps a request in its span. Paths are logged as their route: names may be private, routes are not.
-    pub(super) fn see(&self, request: &mut Request) -> ObservedRequest {
+    pub(super) fn begin(&self, request: &mut Request) -> ObservedRequest {
         let (id, method) = (self.id_of(request), request.method().clone());
         let path = request.extensions().get::<MatchedPath>().cloned();
         let route = route(path.as_ref());

@@ -1,6 +1,6 @@
 //! What a server has whatever protocols it speaks: the page at `/`, health, metrics, and the page of its API.
 //!
-//! [`routes`]: the table; [`health`], [`root`] and [`docs`]: what it leads to. None of it is of a namespace.
+//! [`routes`]: the table; [`health`], [`root`] and [`docs`]: what it leads to. None of it belongs to a namespace.
 
 mod docs;
 mod health;

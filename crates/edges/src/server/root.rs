@@ -1,6 +1,6 @@
 //! The answer at `/`: which server this is, and where to go from here.
 //!
-//! Browsers get a page, other clients the same as JSON. Nothing here is of a namespace or needs a key: how many
+//! Browsers get a page, other clients the same as JSON. Nothing here belongs to a namespace or needs a key: how many
 //! agents there are, for instance, is for callers who may list them.
 
 use std::sync::LazyLock;

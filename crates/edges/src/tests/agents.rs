@@ -41,7 +41,7 @@ async fn readiness_ends_before_the_server_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_root_says_where_to_go_on_as_a_page_or_as_json() {
+async fn the_root_says_where_to_continue_as_a_page_or_as_json() {
     let world = TestServer::new(ScriptedModel::default()).await;
     let (page, docs) = (
         world.send("GET", "/", &[("accept", "text/html,*/*;q=0.8")], "").await,

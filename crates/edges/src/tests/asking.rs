@@ -27,8 +27,8 @@ fn with(name: &str, fields: &Value) -> Value {
 
 /// The names of the events with an id in the query's stream.
 async fn events(world: &TestServer, name: &str) -> Vec<String> {
-    let told = Events::of(world, name, None).await.rest().await;
-    told.into_iter().filter(|event| event.id.is_some()).map(|event| event.event).collect()
+    let events = Events::of(world, name, None).await.rest().await;
+    events.into_iter().filter(|event| event.id.is_some()).map(|event| event.event).collect()
 }
 
 /// What the model was asked the last time.
@@ -73,9 +73,9 @@ async fn a_parameter_without_a_source_is_reported_with_its_path() {
         named.as_object_mut().unwrap().extend(parameter.as_object().unwrap().clone());
         let answer = world.post("/v1/queries", &with("q", &json!({"parameters": [named]}))).await;
         assert_eq!(answer.refusal(), (422, code), "{}", answer.body);
-        let told = answer.body["error"]["details"].as_array().cloned().unwrap_or_default();
-        let told: Vec<_> = told.iter().map(|fault| json!([fault["path"], fault["code"]])).collect();
-        assert_eq!(json!(told), faults, "{}", answer.body);
+        let listed = answer.body["error"]["details"].as_array().cloned().unwrap_or_default();
+        let listed: Vec<_> = listed.iter().map(|fault| json!([fault["path"], fault["code"]])).collect();
+        assert_eq!(json!(listed), faults, "{}", answer.body);
     };
     let key = json!({"name": "n", "key": "k"});
     let from = |kind: &str| json!({"valueFrom": {kind: key}});
@@ -199,7 +199,7 @@ async fn a_conversation_may_be_the_input() {
         images: Images::default(),
         is_error: false,
     };
-    assert_eq!(asked[4], kept, "messages are no templates");
+    assert_eq!(asked[4], kept, "messages are not templates");
     let listed = world.get("/v1/queries").await.ok();
     assert_eq!((&listed["items"][0]["type"], &listed["items"][0]["input"]), (&json!("messages"), &answer["input"]));
     let again = world.post("/v1/queries", &body).await;
@@ -230,7 +230,7 @@ async fn a_filter_leaves_tools_of_the_agent_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_held_to_the_schema_of_the_agent() {
+async fn an_answer_is_validated_against_the_schema_of_the_agent() {
     let turns = vec![
         ScriptedTurn::say("It is 7."),
         ScriptedTurn::say(r#"{"total": "7"}"#),
@@ -242,9 +242,9 @@ async fn an_answer_is_held_to_the_schema_of_the_agent() {
     assert_eq!(answer["status"]["response"]["content"], r#"{"total": 7, "note": null}"#);
     assert_eq!(answer["status"]["output"], json!({"total": 7}), "a null for something optional is left out");
     let asked = last_messages(&world);
-    let Some(Message::User(told)) = asked.last() else { panic!("{asked:?}") };
-    assert!(told.contains("Parameter total has wrong type: expected integer, got string"), "{told}");
-    assert!(told.contains(r#""required":["total"]"#), "{told}");
+    let Some(Message::User(correction)) = asked.last() else { panic!("{asked:?}") };
+    assert!(correction.contains("Parameter total has wrong type: expected integer, got string"), "{correction}");
+    assert!(correction.contains(r#""required":["total"]"#), "{correction}");
     let format = world.model.requests()[0].answer.clone().unwrap();
     assert_eq!(format.name, "namespace-default-agent-typed-assistant");
     let rejected = |entry: &bosun_core::Entry| matches!(&entry.event, Event::TurnEnded { rejected: Some(_), .. });
@@ -302,6 +302,6 @@ async fn a_tool_with_a_tuple_or_boolean_bounds_of_older_drafts_is_accepted_and_i
     let tool = json!({"name": "place", "description": "Places it", "parameters": parameters});
     let answer = ask(&world, &with("q", &json!({"externalTools": [tool]}))).await;
     assert_eq!(answer["toolCall"]["arguments"], right, "{answer}");
-    let Some(Message::Tool { content, .. }) = last_messages(&world).pop() else { panic!("no result was told") };
+    let Some(Message::Tool { content, .. }) = last_messages(&world).pop() else { panic!("no result was sent") };
     assert!(content.contains("at[0]") && content.contains("must be greater than 0"), "{content}");
 }

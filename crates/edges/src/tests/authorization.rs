@@ -210,8 +210,8 @@ async fn a_context_says_what_its_reader_may_do() {
     ] {
         let context = ask(&world, "get", "/v1/context", Some(&format!("Bearer sk-{id}"))).await.body;
         let rules = &context["permissions"]["rules"];
-        let said = (&context["read_only_mode"], &rules["agents"], &rules["queries"], &rules["mcpservers"]);
-        assert_eq!(said, (&json!(is_read_only), &agents, &queries, &agents), "{id}: {context}");
+        let shown = (&context["read_only_mode"], &rules["agents"], &rules["queries"], &rules["mcpservers"]);
+        assert_eq!(shown, (&json!(is_read_only), &agents, &queries, &agents), "{id}: {context}");
         assert_eq!((&context["permissions"]["status"], &rules["context"]), (&json!("ok"), &Value::Null), "{id}");
     }
 }
@@ -498,7 +498,7 @@ async fn wait_for(world: &TestServer, id: &str, user: Option<&str>) -> (u16, Str
 }
 
 /// A world in which nothing ever happens to the query `q`.
-async fn world_in_silence() -> TestServer {
+async fn hanging_world() -> TestServer {
     let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::say("Never.").hanging()])).await;
     world.post("/v1/queries", &plain("q")).await.ok();
     world
@@ -511,7 +511,7 @@ async fn a_long_poll_ends_when_its_key_loses_access() {
         let own = keys.iter().position(|key| key.public == format!("pk-{id}")).unwrap();
         keys[own].grant.may_act_for = EndUsers::Listed(vec!["alice".into()]);
         let policy = policy(keys.clone());
-        let world = world_in_silence().await.guarded(&policy);
+        let world = hanging_world().await.guarded(&policy);
         let changed = async {
             tokio::time::sleep(Duration::from_secs(10)).await;
             change(&mut keys, own);
@@ -544,7 +544,7 @@ async fn a_long_poll_ends_when_its_key_loses_access() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_poll_ends_when_its_key_expires_and_its_effect_stays() {
-    let world = world_in_silence().await;
+    let world = hanging_world().await;
     let mut keys = keys();
     keys[0].grant.expires = Some(world.clock.now().after(Duration::from_secs(20)));
     let world = world.guarded(&policy(keys));

@@ -145,7 +145,7 @@ async fn warnings_are_kept_up_to_a_number_and_the_others_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_delivery_has_a_number_of_results_at_most_and_that_is_said_before_anything_else() {
+async fn one_delivery_has_a_number_of_results_at_most_and_that_is_checked_first() {
     let world = TestServer::new(calculating()).await;
     world.post("/v1/queries?wait=true", &with_calculator("q")).await.ok();
     let result = |number: usize| json!({"toolCallId": format!("call_{number:026}"), "toolResult": "x"});

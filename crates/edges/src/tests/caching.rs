@@ -43,10 +43,10 @@ async fn a_hit_is_marked_in_the_history_and_in_the_stream() {
     );
     let events = world.journal("b").await;
     assert_eq!(events.len(), 7, "no call is handed out: {events:#?}");
-    let told = told_by_journal(&world, "b").await;
-    let finished = told.iter().find(|event| event.event == "tool_finished").expect("an event of the call");
+    let streamed = told_by_journal(&world, "b").await;
+    let finished = streamed.iter().find(|event| event.event == "tool_finished").expect("an event of the call");
     assert_eq!((&finished.data["cached"], &finished.data["result"]), (&json!(true), &json!({"rate": 1.1})));
-    assert!(told.iter().all(|event| event.event != "tool_call"), "the client has nothing to run: {told:#?}");
+    assert!(streamed.iter().all(|event| event.event != "tool_call"), "the client has nothing to run: {streamed:#?}");
     let cleared = world.send("DELETE", "/v1/tool-cache?tool=other", &[], Body::empty()).await.ok();
     assert_eq!(cleared["cleared"], 0);
     assert_eq!(world.send("DELETE", "/v1/namespaces/default/tool-cache", &[], Body::empty()).await.ok()["cleared"], 1);

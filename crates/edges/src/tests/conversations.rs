@@ -113,7 +113,7 @@ async fn a_window_is_cut_between_queries_and_calls_keep_their_results() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_is_frozen_when_a_query_is_accepted() {
+async fn the_history_is_frozen_when_a_query_is_accepted() {
     let script =
         talking().on("Ask me", vec![ScriptedTurn::call("ask_client", &json!({})), ScriptedTurn::say("Thanks.")]);
     let world = TestServer::new(script).await;
@@ -157,7 +157,7 @@ async fn a_query_that_rejects_a_busy_conversation_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversations_are_listed_read_and_forgotten() {
+async fn conversations_are_listed_read_and_deleted() {
     let world = TestServer::new(talking()).await;
     for (name, memory, id) in [("a", "long", "one"), ("b", "long", "two"), ("c", "recent", "one"), ("d", "long", "one")]
     {

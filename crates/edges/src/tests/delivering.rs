@@ -68,7 +68,7 @@ async fn the_time_that_the_client_measured_is_in_the_history() {
     let history = ended["toolExecutionHistory"].as_array().unwrap();
     let durations: Vec<_> = history.iter().map(|call| call["duration"].as_str().unwrap()).collect();
     assert_eq!(durations, ["70ms", "1.5s", "0s"]);
-    // It is no part of the result: the same one with another time is a replay.
+    // It is not part of the result: the same one with another time is a replay.
     let again = json!({"toolResults": [result(&ids[0], json!("9s"))]});
     assert!(replayed(&world.post(RESULTS, &again).await));
     assert_eq!(world.get("/v1/queries/q?view=rfc").await.ok()["toolExecutionHistory"][0]["duration"], "70ms");
@@ -393,6 +393,6 @@ async fn a_client_that_goes_away_leaves_its_result_behind() {
         assert!(futures_util::poll!(posting).is_pending());
     }
     let events = Events::of(&world, "q", None).await.rest().await;
-    let told: Vec<_> = events.iter().map(|event| event.event.as_str()).collect();
-    assert_eq!(told, ["agent_thinking", "tool_call", "tool_result_received", "agent_response", "complete"]);
+    let names: Vec<_> = events.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(names, ["agent_thinking", "tool_call", "tool_result_received", "agent_response", "complete"]);
 }

@@ -87,7 +87,7 @@ fn script() -> ScriptedModel {
         .on(r#"{"input":"canary-input","output":"canary-answer"}"#, vec![ScriptedTurn::default().hanging()])
 }
 
-async fn stage() -> PlantedServer {
+async fn plant() -> PlantedServer {
     let world = TestServer::storing(script()).await;
     let mut calls = Vec::new();
     for name in ["done", "waits", "held"] {
@@ -297,7 +297,8 @@ pub(super) async fn fingerprint(world: &TestServer) -> String {
     }
     let queries: Vec<_> =
         listed.queries.iter().map(|(head, _)| format!("{} {} {}", head.name, head.uid, head.seq)).collect();
-    let said = world.engine.conversation_turns(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
+    let turns =
+        world.engine.conversation_turns(&namespace, &WantedConversations::default(), None, 1_000).await.unwrap();
     let resources = world.store.resources(None).await.unwrap();
     let resources: Vec<_> = resources.iter().map(|one| format!("{} {}", one.manifest.key, one.generation)).collect();
     let server = world.engine.registry().tool_server(&namespace, "stored");
@@ -306,7 +307,7 @@ pub(super) async fn fingerprint(world: &TestServer) -> String {
     world.engine.write_metrics(&mut metrics).await.unwrap();
     let metrics = metrics.finish();
     let cached = metrics.lines().find(|line| line.starts_with("bosun_tool_cache_bytes"));
-    format!("{queries:?} {} of {} {resources:?} {webhooks:?} {usable:?} {cached:?}", said.items.len(), said.total)
+    format!("{queries:?} {} of {} {resources:?} {webhooks:?} {usable:?} {cached:?}", turns.items.len(), turns.total)
 }
 
 async fn send(world: &TestServer, route: &RouteEntry, asked: &SentRequest, rights: &[Right]) -> (u16, String) {
@@ -325,20 +326,20 @@ async fn send(world: &TestServer, route: &RouteEntry, asked: &SentRequest, right
 
 #[tokio::test]
 async fn a_request_changes_and_shows_no_more_than_the_rights_of_its_key() {
-    let mut stage_now = stage().await;
-    let mut before = fingerprint(&stage_now.world).await;
+    let mut planted = plant().await;
+    let mut before = fingerprint(&planted.world).await;
     let (mut checked, mut without_effect) = (0, BTreeSet::new());
     for route in RESOURCES {
         let Needs::Here(right) = route.needs else { panic!("{} is in no namespace", route.path) };
         if route.method != "get" {
             without_effect.insert((route.method, route.path));
         }
-        for number in 0..requests(route, &stage_now).len() {
+        for number in 0..requests(route, &planted).len() {
             for rights in KEYS {
-                let asked = requests(route, &stage_now).swap_remove(number);
-                let (status, text) = send(&stage_now.world, route, &asked, rights).await;
+                let asked = requests(route, &planted).swap_remove(number);
+                let (status, text) = send(&planted.world, route, &asked, rights).await;
                 let place = format!("{} {} {} with {rights:?}: {status} {text}", route.method, asked.path, asked.body);
-                let after = fingerprint(&stage_now.world).await;
+                let after = fingerprint(&planted.world).await;
                 let may = rights.contains(&right) && asked.also.is_none_or(|also| rights.contains(&also));
                 if !may {
                     assert_eq!(status, 403, "{place}");
@@ -356,8 +357,8 @@ async fn a_request_changes_and_shows_no_more_than_the_rights_of_its_key() {
                 if after != before {
                     assert_ne!(route.method, "get", "{place}");
                     without_effect.remove(&(route.method, route.path));
-                    stage_now = stage().await;
-                    before = fingerprint(&stage_now.world).await;
+                    planted = plant().await;
+                    before = fingerprint(&planted.world).await;
                 }
             }
         }
@@ -369,10 +370,10 @@ async fn a_request_changes_and_shows_no_more_than_the_rights_of_its_key() {
 /// The matrix would pass if there were nothing to see.
 #[tokio::test]
 async fn a_key_with_read_sees_what_was_planted() {
-    let stage = stage().await;
+    let planted = plant().await;
     let get = RESOURCES.iter().find(|route| route.method == "get" && route.path == "/queries/{name}").unwrap();
     let asked = SentRequest::json("/v1/namespaces/default/queries/done?view=ark", &json!({}));
-    let (_, text) = send(&stage.world, get, &asked, &[Read]).await;
+    let (_, text) = send(&planted.world, get, &asked, &[Read]).await;
     for content in ["canary-input", "canary-answer", "canary-result", "canary-note"] {
         assert!(text.contains(content), "{content} in {text}");
     }
@@ -381,7 +382,7 @@ async fn a_key_with_read_sees_what_was_planted() {
 /// A caller that only delivers sees the calls to run, and nothing else.
 #[tokio::test]
 async fn without_read_an_answer_has_the_state_and_the_calls() {
-    let stage = stage().await;
+    let planted = plant().await;
     let cancel = RESOURCES.iter().find(|route| route.path == "/queries/{name}/continue").unwrap();
     for (view, expect) in [
         ("rfc", json!({"state": "waiting", "status": "tool_call_required"})),
@@ -389,7 +390,7 @@ async fn without_read_an_answer_has_the_state_and_the_calls() {
     ] {
         let put = RESOURCES.iter().find(|route| route.method == "put" && route.path == "/queries/{name}").unwrap();
         let asked = SentRequest::json(&format!("/v1/namespaces/default/queries/waits?view={view}"), &json!({}));
-        let (_, text) = send(&stage.world, put, &asked, &[Run]).await;
+        let (_, text) = send(&planted.world, put, &asked, &[Run]).await;
         let body: Value = serde_json::from_str(text.split_once('\n').unwrap().1).unwrap();
         let mut names: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
         names.sort_unstable();
@@ -408,7 +409,7 @@ async fn without_read_an_answer_has_the_state_and_the_calls() {
         assert_eq!(body["warnings"], json!([]), "the warnings of its creator are not shown");
     }
     let asked = SentRequest::json("/v1/namespaces/default/queries/held/continue", &json!({}));
-    let (status, text) = send(&stage.world, cancel, &asked, &[Run]).await;
+    let (status, text) = send(&planted.world, cancel, &asked, &[Run]).await;
     assert_eq!(status, 200);
     assert!(text.contains("\"completed\"") && !text.contains("canary"), "{text}");
 }
@@ -432,7 +433,7 @@ async fn a_shown_resource_that_is_sent_back_does_not_overwrite_its_secrets() {
     let stored = world.store.resources(None).await.unwrap();
     let spec = serde_json::to_string(&stored[0].manifest.description.spec).unwrap();
     assert_eq!(spec.matches(SECRET).count(), 8, "{spec}");
-    // The word alone is no secret.
+    // The word alone is not a secret.
     let body = json!({"name": "a", "spec": {"prompt": "Write [hidden] where something is hidden"}});
     world.post("/v1/agents", &body).await.ok();
 }

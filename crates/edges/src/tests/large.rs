@@ -217,11 +217,11 @@ async fn a_failure_may_be_large() {
     let (world, path) = paused().await;
     put(&world, &format!("{path}?error=no"), TEXT, long_text()).await.ok();
     let requests = world.model.requests();
-    let told = requests.last().unwrap().messages.iter().find_map(|message| match message {
+    let result = requests.last().unwrap().messages.iter().find_map(|message| match message {
         Message::Tool { content, .. } => Some(content.as_str()),
         _ => None,
     });
-    assert!(told.unwrap().starts_with("Error: no\nwörter, "));
+    assert!(result.unwrap().starts_with("Error: no\nwörter, "));
     assert!(world.get(&path).await.body == long_text());
 }
 

@@ -1,7 +1,7 @@
 //! Requests that are refused, each with its status and code.
 //!
 //! Most of them are rows of `fixtures/ark/malformed.json`; what cannot be written down there, bodies that
-//! are endless, silent or no text, is here. Whatever was sent, nothing was created and nothing changed.
+//! are endless, silent or not text, is here. Whatever was sent, nothing was created and nothing changed.
 
 use axum::body::Body;
 use futures_util::stream;
@@ -95,22 +95,22 @@ async fn world() -> (TestServer, Vec<(&'static str, String)>) {
 }
 
 /// Whether ARK's `detail` says what `error` says: the sentence, or all faults of a body with their places.
-fn says_the_same(body: &Value) -> bool {
+fn is_consistent(body: &Value) -> bool {
     let (detail, error) = (&body["detail"], &body["error"]);
     let Some(listed) = detail.as_array() else { return detail.is_string() && *detail == error["message"] };
-    // Where a text is no JSON, there is a line and a column, and no field.
+    // Where a text is not JSON, there is a line and a column, and no field.
     let of_fields = |details: &&Vec<Value>| details.iter().all(|fault| fault["path"].is_string());
     let faults = error["details"].as_array().filter(of_fields).map(Vec::as_slice).unwrap_or_default();
-    let is_told = |(told, fault): (&Value, &Value)| {
-        told["msg"] == fault["message"] && told["type"] == fault["code"] && told["loc"][0] == "body"
+    let matches_fault = |(shown, fault): (&Value, &Value)| {
+        shown["msg"] == fault["message"] && shown["type"] == fault["code"] && shown["loc"][0] == "body"
     };
-    if body.get("body").is_none() || listed.iter().any(|told| told.get("input").is_none()) {
+    if body.get("body").is_none() || listed.iter().any(|shown| shown.get("input").is_none()) {
         return false;
     }
     if faults.is_empty() {
         return listed.len() == 1 && listed[0]["msg"] == error["message"];
     }
-    listed.len() == faults.len() && listed.iter().zip(faults).all(is_told)
+    listed.len() == faults.len() && listed.iter().zip(faults).all(matches_fault)
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +119,7 @@ async fn every_row_is_refused_with_its_status_and_code_and_changes_nothing() {
     let fill = |text: &str| parts.iter().fold(text.to_owned(), |text, (part, value)| text.replace(part, value));
     let groups: Vec<RowGroup> = serde_json::from_value(fixture("malformed")).expect("groups");
     let before = [world.journal("q").await, world.journal("done").await, world.journal("cancelled").await];
-    let (mut sent, mut complaints) = (0, Vec::new());
+    let (mut sent, mut faults) = (0, Vec::new());
     for group in &groups {
         for row in group.rows() {
             sent += 1;
@@ -127,10 +127,10 @@ async fn every_row_is_refused_with_its_status_and_code_and_changes_nothing() {
             let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let answer = world.send(&row.method, &fill(&row.path), &headers, fill(&row.body)).await;
             let expected = (group.status, group.code.as_str());
-            let same = says_the_same(&answer.body);
+            let same = is_consistent(&answer.body);
             if answer.refusal() != expected || !same {
                 let body: String = row.body.chars().take(120).collect();
-                complaints.push(format!(
+                faults.push(format!(
                     "{}: {} {} {headers:?} {body}\n    is {:?} and not {expected:?}: {}",
                     group.what,
                     row.method,
@@ -141,8 +141,8 @@ async fn every_row_is_refused_with_its_status_and_code_and_changes_nothing() {
             }
         }
     }
-    assert!(complaints.is_empty(), "{} of {sent}:\n{}", complaints.len(), complaints.join("\n"));
-    assert!(sent >= 300, "only {sent} requests are no table worth its name");
+    assert!(faults.is_empty(), "{} of {sent}:\n{}", faults.len(), faults.join("\n"));
+    assert!(sent >= 300, "only {sent} requests are too few");
     assert_eq!(world.get(QUERIES).await.ok()["total"], 3, "nothing was created");
     let after = [world.journal("q").await, world.journal("done").await, world.journal("cancelled").await];
     assert_eq!(before, after, "nothing was changed");
@@ -175,7 +175,7 @@ async fn media_types_that_are_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_are_no_text_break_off_are_too_large_or_too_slow() {
+async fn bodies_that_are_not_text_break_off_are_too_large_or_too_slow() {
     let (world, _) = world().await;
     let check = async |path: &str, body: Body, expect: (u16, &str)| {
         let answer = world.send("POST", path, JSON, body).await;

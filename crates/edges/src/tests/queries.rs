@@ -547,7 +547,7 @@ async fn a_list_can_be_of_one_state_and_is_ark_shaped_always() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_has_the_whole_status_of_each_query_but_for_what_was_said() {
+async fn a_list_has_the_whole_status_of_each_query_without_its_messages() {
     let world = TestServer::new(calculating()).await;
     for name in ["done", "cancelled", "waits"] {
         world.post("/v1/queries?wait=true", &with_calculator(name)).await.ok();
@@ -564,17 +564,17 @@ async fn a_list_has_the_whole_status_of_each_query_but_for_what_was_said() {
         assert_eq!(raw.is_some(), name != "waits", "{name}");
         assert_eq!(item["status"], status, "{name}");
     }
-    let told = |name: &str, pointer: &str| {
+    let status_of = |name: &str, pointer: &str| {
         let item = listed["items"].as_array().unwrap().iter().find(|item| item["name"] == name).unwrap();
         item["status"].pointer(pointer).cloned().unwrap_or_default()
     };
-    assert_eq!(told("done", "/response/content"), "25% of 8,432 is 2,108");
-    assert_eq!(told("cancelled", "/response/content"), "not needed");
-    assert_eq!(told("waits", "/toolCalls/0/name"), "calculator");
+    assert_eq!(status_of("done", "/response/content"), "25% of 8,432 is 2,108");
+    assert_eq!(status_of("cancelled", "/response/content"), "not needed");
+    assert_eq!(status_of("waits", "/toolCalls/0/name"), "calculator");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_query_has_said_is_there_as_messages_once_it_has_ended() {
+async fn the_messages_of_a_query_are_shown_once_it_has_ended() {
     let world = TestServer::new(calculating()).await;
     let waiting = world.post("/v1/queries?wait=true&view=ark", &with_calculator("q")).await.ok();
     assert_eq!(waiting["status"].get("response"), None);

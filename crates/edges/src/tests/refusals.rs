@@ -1,4 +1,4 @@
-//! Requests that are refused for want of a key or a right leave a trace, and not more than a few a minute.
+//! Requests that are refused for lack of a key or a right are recorded, and not more than a few a minute.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,14 +38,14 @@ async fn a_refusal_is_on_record_with_the_key_and_the_route() {
     assert_eq!(ask(&world, "/v1/queries", Some("only-run")).await, 403);
     assert_eq!(ask(&world, "/v1/namespaces/default/queries", Some("other")).await, 403);
     let records = recorded(&world).await;
-    let told: Vec<_> = records
+    let recorded_refusals: Vec<_> = records
         .iter()
         .map(|record| {
             (record["actor"].as_str(), record["outcome"].as_str().unwrap(), record["detail"].as_str().unwrap())
         })
         .collect();
     assert_eq!(
-        told,
+        recorded_refusals,
         [
             (None, "unauthorized", "GET /v1/queries/{name}"),
             (None, "unauthorized", "GET /v1/queries"),

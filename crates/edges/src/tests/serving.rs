@@ -78,9 +78,9 @@ async fn read_to_end(stream: &mut TcpStream) -> String {
 struct SeededRandom(u64);
 
 impl SeededRandom {
-    fn roll(&mut self, below: usize) -> usize {
+    fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % below
+        usize::try_from(self.0 >> 33).unwrap() % end
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_stream_that_is_cut_at_random_and_resumed_is_the_journal() {
     const CUTS: usize = 150;
     let world = TestServer::new(eventful()).await;
     let server = Running::start(world.router.clone(), Duration::ZERO).await;
-    let mut dice = SeededRandom(2026);
+    let mut random = SeededRandom(2026);
     let (mut cuts, mut queries) = (0, 0);
     while cuts < CUTS {
         queries += 1;
@@ -156,7 +156,7 @@ async fn a_stream_that_is_cut_at_random_and_resumed_is_the_journal() {
         while seen.last().is_none_or(|event| event.event != "complete") {
             let last = seen.last().and_then(|event| event.id.clone());
             // The headers of the answer take about 280 bytes: some cuts fall into them.
-            let (events, ended) = read_some(&server, &name, last.as_deref(), 200 + dice.roll(1_500)).await;
+            let (events, ended) = read_some(&server, &name, last.as_deref(), 200 + random.below(1_500)).await;
             cuts += usize::from(!ended);
             for event in events {
                 if event.event == "agent_response_delta" {
@@ -201,7 +201,7 @@ async fn headers_have_a_limit() {
 }
 
 #[tokio::test]
-async fn a_request_in_hand_is_answered_before_the_server_ends() {
+async fn an_open_request_is_answered_before_the_server_ends() {
     let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let server = Running::start(world.router.clone(), Duration::from_secs(60)).await;
     server.post("/v1/queries", &plain("q")).await;
@@ -215,8 +215,8 @@ async fn a_request_in_hand_is_answered_before_the_server_ends() {
     ended.unwrap();
     let answer = read_to_end(&mut stream).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"state\":\"running\""), "{answer}");
-    let told = read_to_end(&mut events).await;
-    assert!(told.contains("agent_thinking") && told.contains("retry: 1000"), "{told}");
+    let streamed = read_to_end(&mut events).await;
+    assert!(streamed.contains("agent_thinking") && streamed.contains("retry: 1000"), "{streamed}");
 }
 
 /// One request on a connection that stays, and its whole answer.
@@ -251,16 +251,16 @@ async fn a_request_on_a_kept_connection_gets_a_503_while_the_server_stops() {
     }
     let asked = async {
         world.engine.draining().cancelled().await;
-        for (mut connection, (request, status, said)) in connections.into_iter().zip([
+        for (mut connection, (request, status, expected)) in connections.into_iter().zip([
             ("GET /v1/queries", 503, "shutting_down"),
             ("GET /v1/nowhere", 503, "shutting_down"),
             ("GET /health", 200, "healthy"),
             ("GET /ready", 503, "shutting down"),
         ]) {
             let answer = ask(&mut connection, request).await;
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(said), "{answer}");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(expected), "{answer}");
             assert!(answer.contains("connection: close"), "{answer}");
-            assert_eq!(answer.contains("retry-after: "), said == "shutting_down", "{answer}");
+            assert_eq!(answer.contains("retry-after: "), expected == "shutting_down", "{answer}");
             assert_eq!(read_to_end(&mut connection).await, "", "and nothing after that");
         }
     };
@@ -394,7 +394,7 @@ async fn many_slow_clients_do_not_delay_others() {
     assert!(before.elapsed() < Duration::from_secs(60), "{:?}", before.elapsed());
 }
 
-/// Five slow clients and three honest ones hold all permits. Further clients get a 503, whatever they send; the honest
+/// Five slow clients and three well-behaved ones hold all permits. Further clients get a 503, whatever they send; the well-behaved
 /// ones are served all along; and when the slow ones time out, there are permits again.
 #[tokio::test]
 async fn connections_above_the_limit_get_a_503_and_others_are_served() {

@@ -216,9 +216,9 @@ async fn a_whole_run_is_streamed_in_order() {
         serve_call(&world, "q", &event).await;
         seen.push(event);
     }
-    let told: Vec<_> =
+    let streamed: Vec<_> =
         seen.iter().map(|event| json!({"id": event.id, "event": event.event, "data": event.data})).collect();
-    assert_answer("whole_stream", &Value::Array(told));
+    assert_answer("whole_stream", &Value::Array(streamed));
     let durable: Vec<_> = seen.into_iter().filter(|event| event.id.is_some()).collect();
     assert_eq!(durable, told_by_journal(&world, "q").await);
 }
@@ -455,9 +455,9 @@ async fn every_event_says_which_query_it_is_of() {
         }
         seen.insert(event.event);
     }
-    let told: Vec<_> = seen.iter().map(String::as_str).collect();
+    let names: Vec<_> = seen.iter().map(String::as_str).collect();
     assert_eq!(
-        told,
+        names,
         [
             "agent_response_delta",
             "agent_thinking",
@@ -502,6 +502,6 @@ async fn no_event_is_larger_than_its_ceiling() {
         assert!(events.len() >= 3, "{name}: {}", events.len());
         let longest = events.iter().map(String::len).max().unwrap();
         assert!(longest <= EVENT_BYTES, "{name}: {longest}");
-        assert!(longest > ARGUMENT_BYTES / 2 || name == "refused", "{name}: {longest} is no test");
+        assert!(longest > ARGUMENT_BYTES / 2 || name == "refused", "{name}: {longest} is too short for a test");
     }
 }

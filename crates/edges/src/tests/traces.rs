@@ -1,4 +1,4 @@
-//! The caller's trace: kept with the query, sent to the clients that run its calls, and no part of what was asked.
+//! The caller's trace: kept with the query, sent to the clients that run its calls, and not part of what was asked.
 
 use serde_json::{Value, json};
 
@@ -23,13 +23,13 @@ async fn a_call_that_is_handed_out_says_to_which_trace_it_belongs() {
     let call = &paused["toolCalls"][0];
     assert_eq!((&call["traceparent"], &call["tracestate"]), (&json!(CALLER), &json!("congo=1,rojo=2")));
     let mut stream = Events::open(&world, "GET", "/v1/queries/q/events", &[], "".into()).await;
-    let told = loop {
+    let announced = loop {
         let event = stream.next().await.unwrap();
         if event.event == "tool_call" {
             break event.data;
         }
     };
-    assert_eq!((&told["traceparent"], &told["tracestate"]), (&json!(CALLER), &json!("congo=1,rojo=2")));
+    assert_eq!((&announced["traceparent"], &announced["tracestate"]), (&json!(CALLER), &json!("congo=1,rojo=2")));
 }
 
 #[tokio::test(start_paused = true)]

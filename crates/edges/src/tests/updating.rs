@@ -40,8 +40,8 @@ async fn a_field_may_be_sent_with_the_value_that_it_has() {
         assert_eq!((answer.status.as_u16(), &answer.body["warnings"]), (200, &json!([])), "{body}: {}", answer.body);
         assert_ne!(answer.body["state"], "cancelled");
     }
-    let told = world.get("/v1/events?query=q&reason=QueryChanged").await.ok();
-    assert_eq!(told["total"], 0, "what stays as it is was not changed: {told}");
+    let events = world.get("/v1/events?query=q&reason=QueryChanged").await.ok();
+    assert_eq!(events["total"], 0, "what stays as it is was not changed: {events}");
     let unknown = put(&world, &json!({"colour": "red"})).await.ok();
     assert_eq!(unknown["warnings"], json!(["unknown field `colour` was ignored"]));
 }
@@ -73,10 +73,10 @@ async fn limits_labels_and_annotations_become_what_is_sent() {
     assert_eq!(raw["metadata"]["annotations"], json!({"a": "b"}));
     assert_eq!((&raw["spec"]["timeout"], &raw["spec"]["ttl"]), (&expect["timeout"], &expect["ttl"]));
     let events = world.get("/v1/events?query=q&reason=QueryChanged").await.ok();
-    let told: Vec<_> =
+    let messages: Vec<_> =
         events["items"].as_array().unwrap().iter().map(|event| event["message"].as_str().unwrap()).collect();
     assert_eq!(
-        told.join("; "),
+        messages.join("; "),
         "Changed: timeout; Changed: timeout; Changed: ttl; Changed: labels; Changed: annotations; Changed: labels"
     );
 }

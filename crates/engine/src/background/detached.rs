@@ -59,13 +59,13 @@ mod tests {
 
     /// Work that waits once and then reports that it is done.
     fn work() -> (DetachedWork<impl Future<Output = ()> + Send>, Arc<Notify>, oneshot::Receiver<()>) {
-        let (go_on, (done, is_done)) = (Arc::new(Notify::new()), oneshot::channel());
-        let waits_for = Arc::clone(&go_on);
+        let (resume, (done, is_done)) = (Arc::new(Notify::new()), oneshot::channel());
+        let waits_for = Arc::clone(&resume);
         let work = DetachedWork::new(async move {
             waits_for.notified().await;
             let _ = done.send(());
         });
-        (work, go_on, is_done)
+        (work, resume, is_done)
     }
 
     async fn poll_once(work: &mut (impl Future<Output = ()> + Unpin)) -> Poll<()> {
@@ -74,19 +74,19 @@ mod tests {
 
     #[tokio::test]
     async fn started_work_continues_without_its_caller() {
-        let (work, go_on, is_done) = work();
+        let (work, resume, is_done) = work();
         let mut work = Box::pin(work);
         assert!(poll_once(&mut work).await.is_pending());
         drop(work);
-        go_on.notify_one();
+        resume.notify_one();
         is_done.await.unwrap();
     }
 
     #[tokio::test]
     async fn dropping_work_that_has_not_started_does_not_start_it() {
-        let (work, go_on, is_done) = work();
+        let (work, resume, is_done) = work();
         drop(work);
-        go_on.notify_one();
+        resume.notify_one();
         assert!(is_done.await.is_err());
     }
 

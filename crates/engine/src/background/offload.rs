@@ -68,7 +68,7 @@ mod tests {
     #[tokio::test]
     async fn work_whose_caller_goes_away_keeps_its_permit_until_it_is_done() {
         let offload = Offload::new(TaskTracker::new());
-        let (go_on, waits) = std::sync::mpsc::channel::<()>();
+        let (resume, waits) = std::sync::mpsc::channel::<()>();
         {
             let work = offload.run(move || waits.recv());
             tokio::pin!(work);
@@ -78,7 +78,7 @@ mod tests {
             }
         }
         assert_eq!(offload.permits.available_permits(), PERMITS - 1);
-        drop(go_on);
+        drop(resume);
         offload.tasks.close();
         offload.tasks.wait().await;
         assert_eq!(offload.permits.available_permits(), PERMITS);

@@ -35,13 +35,13 @@ pub(crate) async fn run(inner: Arc<Inner>) {
 }
 
 /// Maintenance is not urgent.
-const BETWEEN_TENDING: Duration = Duration::from_secs(5);
+const BETWEEN_MAINTENANCE: Duration = Duration::from_secs(5);
 
 /// Maintains the audit log until the engine drains.
 pub(crate) async fn maintain_records(inner: Arc<Inner>) {
     while !inner.draining.is_cancelled() {
         let Some(now) = inner.clock_steps.steady_now(&*inner.clock, DELETES_AFTER) else {
-            inner.pause(BETWEEN_TENDING).await;
+            inner.pause(BETWEEN_MAINTENANCE).await;
             continue;
         };
         match inner.store.maintain_records(now).await {
@@ -49,7 +49,7 @@ pub(crate) async fn maintain_records(inner: Arc<Inner>) {
             Ok(false) => {}
             Err(error) => tracing::warn!(error = %error, "the audit log cannot be maintained right now"),
         }
-        inner.pause(BETWEEN_TENDING).await;
+        inner.pause(BETWEEN_MAINTENANCE).await;
     }
 }
 

@@ -535,9 +535,9 @@ impl Inner {
         Ok(snapshot)
     }
 
-    /// Waits, at most for `patience`, until the server has nothing more to do for the query.
-    async fn settle(&self, live: &LiveQuery, patience: Duration) -> Result<Snapshot, EngineError> {
-        let mut over = pin!(tokio::time::sleep(patience));
+    /// Waits, at most for `timeout`, until the server has nothing more to do for the query.
+    async fn settle(&self, live: &LiveQuery, timeout: Duration) -> Result<Snapshot, EngineError> {
+        let mut over = pin!(tokio::time::sleep(timeout));
         loop {
             // Registered before the check, so that no later notification is missed.
             let mut settled = pin!(live.settled());

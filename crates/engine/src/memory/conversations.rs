@@ -61,17 +61,17 @@ impl MemoryConversations {
 
     /// Deletes conversations past their retention, and returns the audit records of that.
     pub(super) fn forget_outdated(&mut self, now: Timestamp) -> Vec<(Namespace, AuditRecord)> {
-        let mut acts = Vec::new();
+        let mut records = Vec::new();
         self.known.retain(|(namespace, key), (_, until)| {
             let stays = *until > now;
             if !stays {
-                acts.push((namespace.clone(), outdated(key, now)));
+                records.push((namespace.clone(), outdated(key, now)));
             }
             stays
         });
         let known = &self.known;
         self.turns.retain(|(namespace, turn, _)| known.contains_key(&(namespace.clone(), turn.key.clone())));
-        acts
+        records
     }
 
     /// Removes conversations without messages.

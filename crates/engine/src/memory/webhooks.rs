@@ -35,7 +35,7 @@ impl Webhooks for MemoryStore {
             WebhookChange::Remove { key, .. } => state.webhooks.remove(&(key.query, key.id)).is_some(),
         };
         if let Some((namespace, record)) = record.filter(|_| is_changed) {
-            state.write_down(&namespace, vec![record]);
+            state.add_records(&namespace, vec![record]);
         }
         Ok(is_changed)
     }

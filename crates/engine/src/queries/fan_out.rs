@@ -86,7 +86,7 @@ async fn unsent(
     Ok((Some(newest), entries))
 }
 
-/// Whether an entry is broadcast on its own. One that carries nothing a client shows rides along with the next visible
+/// Whether an entry is broadcast on its own. One that carries nothing a client shows is sent with the next visible
 /// entry or delta, so that subscribers are not woken twice.
 fn is_visible(event: &Event) -> bool {
     !matches!(

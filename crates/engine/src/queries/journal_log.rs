@@ -49,7 +49,7 @@ fn log_one(head: &Head, event: &Event) {
         Event::ChildEnded { call, child, .. } => {
             tracing::debug!(%namespace, %query, %call, %child, "query of the call has ended");
         }
-        Event::Settled => tracing::debug!(%namespace, %query, "tree was told of the end"),
+        Event::Settled => tracing::debug!(%namespace, %query, "other queries of the tree were notified of the end"),
         Event::CallFinished { call, outcome } => {
             tracing::debug!(%namespace, %query, %call, outcome = word(outcome), "call was finished");
         }

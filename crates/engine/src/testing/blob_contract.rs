@@ -29,7 +29,7 @@ macro_rules! blob_contract {
             what_was_sealed_is_read,
             any_range_can_be_read,
             a_missing_blob_is_none,
-            a_draft_that_was_not_sealed_is_no_blob,
+            a_draft_that_was_not_sealed_is_not_a_blob,
             a_blob_may_be_empty,
             the_same_bytes_are_one_blob,
             blobs_survive_a_reopening,
@@ -95,7 +95,7 @@ pub async fn a_missing_blob_is_none(mut place: Box<dyn BlobPlace>) {
     assert_eq!(blobs.older_than(Duration::ZERO).await.expect("blobs are readable"), []);
 }
 
-pub async fn a_draft_that_was_not_sealed_is_no_blob(mut place: Box<dyn BlobPlace>) {
+pub async fn a_draft_that_was_not_sealed_is_not_a_blob(mut place: Box<dyn BlobPlace>) {
     let blobs = place.open();
     let mut draft = blobs.begin().await.expect("a draft");
     draft.write(Bytes::from_static(b"half")).await.expect("room for a piece");

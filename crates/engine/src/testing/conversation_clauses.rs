@@ -70,8 +70,8 @@ fn open_after(
 fn complete(store: &dyn Store, writer: &mut QueryWriter, key: ConversationKey, answer: &str) -> Position {
     writer.append(store, machine::advance(writer.head()));
     let append = writer.write(writer.reply(Vec::new()));
-    let said = exchange(writer, key, answer);
-    writer.send(store, Append { conversation: Some(ConversationPart::Adds(said)), ..append })
+    let added = exchange(writer, key, answer);
+    writer.send(store, Append { conversation: Some(ConversationPart::Adds(added)), ..append })
 }
 
 /// A whole query of a conversation.
@@ -87,12 +87,12 @@ fn all() -> Frame {
     Frame::new(Size { messages: u64::MAX, tokens: u64::MAX, bytes: u64::MAX })
 }
 
-fn answers(said: &[ConversationTurn]) -> Vec<String> {
-    let text = |said: &ConversationTurn| match said.messages.last() {
+fn answers(turns: &[ConversationTurn]) -> Vec<String> {
+    let text = |turn: &ConversationTurn| match turn.messages.last() {
         Some(Message::Assistant { text: Some(text), .. }) => text.clone(),
         other => format!("{other:?}"),
     };
-    said.iter().map(text).collect()
+    turns.iter().map(text).collect()
 }
 
 async fn history(store: &dyn Store, key: &ConversationKey, frame: Frame) -> Vec<String> {
@@ -123,7 +123,7 @@ pub async fn messages_are_in_the_order_in_which_their_queries_completed(mut plac
     let store = place.open();
     let listed = conversation_turns(&*store, WantedConversations::default()).await;
     assert_eq!((answers(&listed.items), listed.total), (vec!["third".into(), "first".into()], 4));
-    assert_eq!(listed.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(listed.items.iter().map(|turn| turn.first).collect::<Vec<_>>(), [1, 3]);
     assert_eq!(listed.items[0].messages, exchange(&writers[2], conversation.clone(), "third").messages);
     assert_eq!(listed.items[0].name, writers[2].head().name);
     let elsewhere = store.history(&namespace("other"), &conversation, all()).await.expect("readable");
@@ -240,7 +240,7 @@ pub async fn conversations_are_listed_in_pages_the_latest_first(mut place: Box<d
     };
     let first = page(None).await;
     assert_eq!((first.items.len(), first.more, first.total), (3, true, 8));
-    let rest = page(first.items.last().map(|said| said.query)).await;
+    let rest = page(first.items.last().map(|turn| turn.query)).await;
     assert_eq!((answers(&rest.items), rest.more), (vec!["two".into()], false));
     for query in ["q4".to_owned(), latest.to_string()] {
         let of_query =
@@ -274,7 +274,7 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
         conversation_turns(&*store, WantedConversations { id: Some("a".into()), ..WantedConversations::default() })
             .await
             .items;
-    assert_eq!(numbers.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 7]);
+    assert_eq!(numbers.iter().map(|turn| turn.first).collect::<Vec<_>>(), [1, 3, 7]);
     assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 1);
     assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 0);
     assert_eq!(forget(WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }).await, 0);
@@ -321,8 +321,8 @@ pub async fn a_query_with_a_short_retention_does_not_shorten_that_of_its_convers
         open(&*store, writer, conversation.clone(), false);
         writer.append(&*store, machine::advance(writer.head()));
         let append = writer.write(writer.reply(Vec::new()));
-        let said = Exchange { kept_until, ..exchange(writer, conversation.clone(), "x") };
-        let position = writer.send(&*store, Append { conversation: Some(ConversationPart::Adds(said)), ..append });
+        let added = Exchange { kept_until, ..exchange(writer, conversation.clone(), "x") };
+        let position = writer.send(&*store, Append { conversation: Some(ConversationPart::Adds(added)), ..append });
         durable(&*store, position).await;
     }
     let left = async |store: &dyn Store, now: Timestamp| {
@@ -351,7 +351,7 @@ pub async fn a_page_of_large_messages_is_short(mut place: Box<dyn StorePlace>) {
             .expect("readable");
         assert_eq!(page.total, 14);
         pages.push(page.items.len());
-        after = page.items.last().map(|said| said.query);
+        after = page.items.last().map(|turn| turn.query);
         if !page.more {
             break;
         }

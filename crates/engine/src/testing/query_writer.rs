@@ -146,9 +146,9 @@ impl QueryWriter {
 
     /// The events that end the current turn with these calls.
     #[must_use]
-    pub fn reply(&self, ways: Vec<CallDisposition>) -> Vec<Event> {
-        let text = ways.is_empty().then(|| "That is all.".to_owned());
-        let calls = ways
+    pub fn reply(&self, dispositions: Vec<CallDisposition>) -> Vec<Event> {
+        let text = dispositions.is_empty().then(|| "That is all.".to_owned());
+        let calls = dispositions
             .into_iter()
             .map(|way| AskedByModel {
                 provider_id: "toolu_1".into(),

@@ -119,11 +119,11 @@ impl ScriptedModel {
         // Earlier queries of the conversation had their own scripts.
         let input = users.clone().find(|text| self.scripts.contains_key(*text)).or(users.clone().next());
         let turns = input.and_then(|input| self.scripts.get(input)).unwrap_or(&self.otherwise);
-        let said = (request.turn as usize).saturating_sub(1);
+        let turn = (request.turn as usize).saturating_sub(1);
         turns
-            .get(said)
+            .get(turn)
             .cloned()
-            .ok_or_else(|| ModelError::Misconfigured(format!("the script has no turn {} for {input:?}", said + 1)))
+            .ok_or_else(|| ModelError::Misconfigured(format!("the script has no turn {} for {input:?}", turn + 1)))
     }
 
     fn breaks_off_now(&self, request: &ModelRequest) -> bool {

@@ -65,9 +65,11 @@ async fn small_blocks_are_kept_in_the_journal_and_shown_with_their_images() {
     assert_eq!((images.len(), images[0].media_type), (1, "image/png"));
     assert!(written(&world).await.iter().any(|entry| entry.starts_with(r#"{"v":6,"kind":"call_finished""#)));
     // Later queries of a conversation read the marks.
-    let told: Vec<_> = snapshot.transcript.remembered(&ResultRenderer::default());
-    assert!(told.iter().all(|message| !matches!(message, Message::Tool { images, .. } if !images.is_empty())));
-    assert!(told.iter().any(|message| matches!(message, Message::Tool { content: told, .. } if *told == content)));
+    let remembered: Vec<_> = snapshot.transcript.remembered(&ResultRenderer::default());
+    assert!(remembered.iter().all(|message| !matches!(message, Message::Tool { images, .. } if !images.is_empty())));
+    assert!(
+        remembered.iter().any(|message| matches!(message, Message::Tool { content: text, .. } if *text == content))
+    );
     let world = world.crash().await;
     let result = world.engine.result(&key("q"), call(&snapshot, 0)).await.unwrap();
     assert_eq!(result.media_type, MediaType::blocks());

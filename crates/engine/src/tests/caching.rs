@@ -58,7 +58,7 @@ async fn world(tool: Option<Tool>) -> World {
     World { engine: engine.unwrap(), store, ledger, clock }
 }
 
-/// A query of someone, in a session of a namespace.
+/// A query of the end user `by`, in a session of a namespace.
 fn asked(name: &str, namespace: &str, session: Option<&str>, by: &str) -> Submission {
     let by = Actor::of_key("ci").unwrap().acting_for(by).unwrap();
     let (namespace, session_id) = (namespace.parse().unwrap(), session.map(str::to_owned));
@@ -248,7 +248,7 @@ async fn cached_results_count_for_the_detection_of_loops() {
     assert_failed(&ended, "tool_loop");
     let calls: Vec<_> = ended.transcript.calls().collect();
     assert_eq!(calls.len(), 4, "one is run, and three are cached");
-    assert!(calls[2].loop_noticed, "the model was told first");
+    assert!(calls[2].loop_noticed, "the model was warned first");
 }
 
 /// A journal that has a hit is read by a process whose cache is empty.

@@ -83,7 +83,7 @@ fn calling(calls: usize, alias: &str, arguments: impl Into<String>) -> ModelRepl
     ModelReply { calls: (0..calls).map(call).collect(), ..ModelReply::default() }
 }
 
-fn saying(text: String) -> ModelReply {
+fn reply_of(text: String) -> ModelReply {
     ModelReply { text: Some(text), ..ModelReply::default() }
 }
 
@@ -110,9 +110,9 @@ async fn the_id_and_the_name_of_a_call_have_a_maximum_length() {
 async fn the_text_of_a_reply_is_counted_as_json_writes_it() {
     for (character, bytes) in [("x", 1), ("\"", 2), ("\n", 2), ("\u{1}", 6), ("ü", 2), ("🌊", 4)] {
         let most = REPLY_TEXT_BYTES / bytes;
-        let (completed, _) = run(saying(character.repeat(most))).await;
+        let (completed, _) = run(reply_of(character.repeat(most))).await;
         assert_eq!(completed.transcript.response().map(str::len), Some(most * character.len()), "{character:?}");
-        let (failed, journal) = run(saying(character.repeat(most + 1))).await;
+        let (failed, journal) = run(reply_of(character.repeat(most + 1))).await;
         assert_failed(&failed, "model_output_limit");
         assert!(!journal.iter().any(|event| matches!(event, Event::TurnEnded { .. })));
     }
@@ -139,7 +139,7 @@ async fn a_reader_is_sent_no_more_text_than_a_reply_may_have() {
 async fn a_reply_has_a_ceiling_as_a_whole() {
     let of_provider = |bytes: usize| {
         let provider = Some(Arc::new(json!("x".repeat(bytes - 2))));
-        ModelReply { provider, ..saying(String::new()) }
+        ModelReply { provider, ..reply_of(String::new()) }
     };
     assert_eq!(run(of_provider(REPLY_BYTES)).await.0.head.status(), Status::Completed);
     assert_failed(&run(of_provider(REPLY_BYTES + 1)).await.0, "model_output_limit");
@@ -447,7 +447,7 @@ fn with_patterns(first: usize, count: usize) -> Arc<Value> {
 
 #[tokio::test]
 async fn schemas_with_patterns_are_compiled_on_the_blocking_pool() {
-    let (engine, _) = engine(|_| saying("{}".into())).await;
+    let (engine, _) = engine(|_| reply_of("{}".into())).await;
     let busy = busy_pool(&engine).await;
     let schema = with_patterns(0, 2);
     let asking = Submission { output_schema: Some(Arc::clone(&schema)), ..submission("heavy", vec![]) };
@@ -465,7 +465,7 @@ async fn schemas_with_patterns_are_compiled_on_the_blocking_pool() {
 
 #[tokio::test]
 async fn the_patterns_of_an_output_schema_and_of_the_tools_are_counted_together() {
-    let (engine, _) = engine(|_| saying("{}".into())).await;
+    let (engine, _) = engine(|_| reply_of("{}".into())).await;
     let tools: Vec<_> = (0..4)
         .map(|number| bosun_core::Tool { parameters: with_patterns(100 * number, 8), ..outside(&format!("t{number}")) })
         .collect();

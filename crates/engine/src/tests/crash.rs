@@ -230,11 +230,11 @@ async fn a_conversation_has_every_completed_query_once_wherever_the_process_dies
                 let submitted = world.engine.submit(in_conversation(name), PATIENCE).await.unwrap();
                 assert_completed(&submitted.snapshot, "hello");
             }
-            let said =
+            let turns =
                 world.store.conversation_turns(&Namespace::default(), &Default::default(), None, 9).await.unwrap();
-            let names: Vec<_> = said.items.iter().map(|said| said.name.as_str()).collect();
+            let names: Vec<_> = turns.items.iter().map(|turn| turn.name.as_str()).collect();
             assert_eq!(names, ["first", "second", "third"], "writes {writes}, kept {keeps_last}");
-            assert_eq!(said.items.iter().map(|said| said.first).collect::<Vec<_>>(), [1, 3, 5]);
+            assert_eq!(turns.items.iter().map(|turn| turn.first).collect::<Vec<_>>(), [1, 3, 5]);
             let shown = world.model.requests().pop().unwrap().messages.len();
             assert_eq!(shown, 1 + 2 * 2 + 1, "the prompt, two queries and the third's question");
         }

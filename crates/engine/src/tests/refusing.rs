@@ -33,25 +33,25 @@ use crate::{
 #[derive(Default)]
 struct Refusing {
     /// How many more appends can be committed.
-    room: AtomicU64,
+    capacity: AtomicU64,
     /// The position of each append in the memory, by the positions that were assigned; `None` if it was rejected.
     kept: Mutex<Vec<Option<Position>>>,
     /// Queries that are not committed yet: they cannot be loaded.
     created: Mutex<HashMap<QueryName, Position>>,
     /// The same for documents.
-    brought: Mutex<HashMap<ContentHash, Position>>,
+    documents: Mutex<HashMap<ContentHash, Position>>,
 }
 
-const PLENTY: u64 = 1 << 40;
+const UNLIMITED: u64 = 1 << 40;
 
 impl Refusing {
-    fn make_room(&self, appends: u64) {
-        self.room.store(appends, Ordering::SeqCst);
+    fn set_capacity(&self, appends: u64) {
+        self.capacity.store(appends, Ordering::SeqCst);
     }
 
     /// Whether one more could be committed.
-    fn take_room(&self) -> bool {
-        self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |room| room.checked_sub(1)).is_ok()
+    fn use_capacity(&self) -> bool {
+        self.capacity.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |capacity| capacity.checked_sub(1)).is_ok()
     }
 
     fn place(&self, position: Position) -> Option<Position> {
@@ -71,14 +71,14 @@ impl StoreFaults for Refusing {
             _ => None,
         };
         let place = match self.place(append.after) {
-            Some(after) if self.take_room() => Some(memory.append(Append { after, ..append })?),
+            Some(after) if self.use_capacity() => Some(memory.append(Append { after, ..append })?),
             _ => None,
         };
         let mut kept = self.kept.lock().unwrap();
         kept.push(place);
         let position = Position(kept.len() as u64);
         self.created.lock().unwrap().extend(created.map(|name| (name, position)));
-        self.brought.lock().unwrap().extend(history.map(|hash| (hash, position)));
+        self.documents.lock().unwrap().extend(history.map(|hash| (hash, position)));
         Ok(position)
     }
 
@@ -88,7 +88,7 @@ impl StoreFaults for Refusing {
         match self.place(position) {
             Some(place) => {
                 self.created.lock().unwrap().retain(|_, created| *created > position);
-                self.brought.lock().unwrap().retain(|_, brought| *brought > position);
+                self.documents.lock().unwrap().retain(|_, documents| *documents > position);
                 memory.durable(place).await
             }
             None => Err(StoreError::Unavailable("the disk is full".into())),
@@ -112,7 +112,7 @@ impl StoreFaults for Refusing {
     }
 
     async fn document(&self, memory: &MemoryStore, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
-        if self.brought.lock().unwrap().contains_key(&hash) {
+        if self.documents.lock().unwrap().contains_key(&hash) {
             return Ok(None);
         }
         memory.document(hash).await
@@ -121,7 +121,7 @@ impl StoreFaults for Refusing {
 
 async fn world(turns: Vec<ScriptedTurn>) -> (EngineWorld, Arc<Faulty<Refusing>>) {
     let store = Arc::new(Faulty { memory: MemoryStore::new(), faults: Refusing::default() });
-    store.faults.make_room(PLENTY);
+    store.faults.set_capacity(UNLIMITED);
     let (model, ledger) = (Arc::new(ScriptedModel::always(turns)), Arc::new(CallLedger::open()));
     let world = EngineWorld::on_store(Arc::clone(&store) as _, Arc::new(MemoryStore::new()), model, ledger).await;
     (world, store)
@@ -141,9 +141,9 @@ fn assert_unavailable<T>(result: Result<T, EngineError>) {
 async fn a_query_that_was_not_kept_is_not_acknowledged() {
     for wait in [None, PATIENCE] {
         let (world, store) = world(calling()).await;
-        store.faults.make_room(0);
+        store.faults.set_capacity(0);
         assert_unavailable(world.engine.submit(submission("q", vec![outside("ask")]), wait).await);
-        store.faults.make_room(PLENTY);
+        store.faults.set_capacity(UNLIMITED);
         assert!(matches!(world.engine.get(&key("q"), None).await, Err(EngineError::QueryNotFound(..))));
         assert_eq!(world.submit(vec![outside("ask")]).await.head.status(), Status::Waiting);
     }
@@ -152,9 +152,9 @@ async fn a_query_that_was_not_kept_is_not_acknowledged() {
 #[tokio::test(start_paused = true)]
 async fn a_query_that_was_not_kept_releases_its_permit_although_the_model_hangs() {
     let (world, store) = world(vec![ScriptedTurn::default().hanging()]).await;
-    store.faults.make_room(0);
+    store.faults.set_capacity(0);
     assert_unavailable(world.engine.submit(submission("q", vec![]), None).await);
-    store.faults.make_room(PLENTY);
+    store.faults.set_capacity(UNLIMITED);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(world.engine.inner.admission.running(), 0);
 }
@@ -200,11 +200,11 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
             };
             world.engine.deliver(Actor::local(), key("q"), vec![delivery], false, wait).await
         };
-        store.faults.make_room(0);
+        store.faults.set_capacity(0);
         assert_unavailable(post().await);
         // A retry fails as well.
         assert_unavailable(post().await);
-        store.faults.make_room(PLENTY);
+        store.faults.set_capacity(UNLIMITED);
         assert_eq!(world.engine.get(&key("q"), None).await.unwrap().head.status(), Status::Waiting);
         assert!(super::world::accepted(&post().await.unwrap()));
         assert_completed(&world.get().await, "done");
@@ -215,11 +215,11 @@ async fn a_result_that_was_not_kept_is_not_acknowledged() {
 async fn a_change_that_was_not_kept_is_not_acknowledged() {
     let (world, store) = world(calling()).await;
     world.submit(vec![outside("ask")]).await;
-    store.faults.make_room(0);
+    store.faults.set_capacity(0);
     assert_unavailable(world.engine.cancel(Actor::local(), key("q"), None).await);
     let labels = Update { labels: Some([("a".to_owned(), "b".to_owned())].into()), ..Update::default() };
     assert_unavailable(world.engine.update(Actor::local(), key("q"), labels.clone()).await);
-    store.faults.make_room(PLENTY);
+    store.faults.set_capacity(UNLIMITED);
     let read = world.engine.get(&key("q"), None).await.unwrap();
     assert_eq!((read.head.status(), &read.head.labels), (Status::Waiting, &None));
     let changed = world.engine.update(Actor::local(), key("q"), labels).await.unwrap();
@@ -238,12 +238,12 @@ async fn an_end_that_was_not_kept_is_retried() {
             Delivery { target: DeliveryTarget::Call(call(&paused, 0)), outcome: Outcome::success("42"), took: None };
         world.engine.deliver(Actor::local(), key("q"), vec![delivery], true, None).await.unwrap();
         // The resumption is kept; what comes after it is not.
-        store.faults.make_room(1);
+        store.faults.set_capacity(1);
         assert_unavailable(world.engine.resume(Actor::local(), key("q"), PATIENCE).await);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let asked = world.model.requests().len();
         assert!(asked <= 2, "the model was asked {asked} times for an answer that could not be kept");
-        store.faults.make_room(PLENTY);
+        store.faults.set_capacity(UNLIMITED);
         let ended = world.engine.get(&key("q"), PATIENCE).await.unwrap();
         assert_completed(&ended, "done");
         let stored = store.load(&key("q").0, &key("q").1).await.unwrap().unwrap();
@@ -264,10 +264,10 @@ async fn an_outcome_that_was_not_kept_is_appended_again_however_far_the_query_is
     // Everything up to the start of the first call, then one more at a time.
     for kept in 3..=6 {
         let (world, store) = world(turns.clone()).await;
-        store.faults.make_room(kept);
+        store.faults.set_capacity(kept);
         world.engine.submit(submission("q", vec![]), None).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        store.faults.make_room(PLENTY);
+        store.faults.set_capacity(UNLIMITED);
         let ended = world.get().await;
         assert_completed(&ended, "done");
         let once = ended.transcript.calls().next().unwrap().result.as_ref().unwrap();

@@ -215,7 +215,7 @@ async fn a_query_that_is_not_to_continue_without_a_result_fails_when_the_call_ex
             tokio::time::sleep(defaults().external_timeout + Duration::from_secs(2)).await;
         }
         assert_failed(&world.get().await, "call_expired");
-        assert_eq!(world.model.requests().len(), 1, "no one reads another answer, and no model is paid for it");
+        assert_eq!(world.model.requests().len(), 1, "no client reads another answer, and no model is paid for it");
         assert_eq!(world.deliver(id, "42").await.verdicts, [DeliveryVerdict::Expired(id)]);
     }
 }

@@ -53,7 +53,7 @@ pub(crate) enum HttpError {
     BadAddress,
     #[error(transparent)]
     Secret(#[from] SecretError),
-    #[error("header `{0}` has a value that no header can have")]
+    #[error("header `{0}` has a value that is not valid in a header")]
     BadHeader(String),
     #[error("{}", describe(.0))]
     Outbound(#[from] OutboundError),
@@ -386,7 +386,7 @@ async fn refused_post(
         _ => None,
     };
     // An older server refuses the newer protocol's first request in ways of its own; rmcp falls back on the older
-    // protocol if it is told so under the id of the request.
+    // protocol if it gets this error under the id of the request.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !had_session

@@ -125,7 +125,7 @@ export const properties: INodeProperties[] = [
 				name: 'resumeWaiting',
 				type: 'boolean',
 				default: false,
-				description: 'Whether to go on with the query that an earlier execution of this node and session has left waiting, instead of asking the agent again. For workflows that run again after n8n was killed.',
+				description: 'Whether to continue the query that an earlier execution of this node and session has left waiting, instead of asking the agent again. For workflows that run again after n8n was killed.',
 			},
 			{
 				displayName: 'Stream Response',

@@ -175,7 +175,7 @@ class ItemRun {
 		return connected.filter(({ name }) => own.has(name)).map(({ name, nodeName }) => `The agent has a tool "${name}" of its own, and uses it instead of "${nodeName}"`);
 	}
 
-	/** n8n evaluates the subtitle of a node without its connections, so the number of tools is told here. */
+	/** n8n evaluates the subtitle of a node without its connections, so the number of tools is shown here. */
 	private hint(warnings: string[], tools: string[]): void {
 		if (tools.length > 0) {
 			const message = `${tools.length} connected ${tools.length === 1 ? 'tool' : 'tools'}: ${tools.join(', ')}`;

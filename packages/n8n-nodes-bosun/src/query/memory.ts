@@ -40,7 +40,7 @@ export class ConnectedMemory {
 		return new ConnectedMemory(memory as ChatMemory);
 	}
 
-	/** What was said before, oldest first. Calls of tools are left out: they belong to answers that are in it. */
+	/** The earlier messages, oldest first. Calls of tools are left out: they belong to answers that are in it. */
 	async messages(): Promise<ArkMessage[]> {
 		const variables = await this.memory.loadMemoryVariables({});
 		const history = Object.values(variables).find(Array.isArray) as ChatMessage[] | undefined;

@@ -64,7 +64,7 @@ export function isToolVariant(context: IExecuteFunctions): boolean {
 	return context.getNode().type.endsWith('Tool');
 }
 
-/** `history` is what was said before, if a memory is connected. */
+/** `history` has the earlier messages, if a memory is connected. */
 export function createBody(parameters: ItemParameters, tools: ConnectedTool[], labels: Record<string, string>, history: ArkMessage[] = []): Omit<CreateQuery, 'name'> {
 	const { agent, input, toolSource, sessionId, options } = parameters;
 	const seconds = (time?: number) => (time ? `${time}s` : undefined);

@@ -2,7 +2,7 @@
  * The query that an earlier execution has left waiting.
  *
  * If n8n dies while it runs a tool, the server keeps the query, and the calls that wait. A run of the same session finds
- * it by session, agent, workflow, node and item, and goes on from there instead of asking the agent again.
+ * it by session, agent, workflow, node and item, and continues from there instead of asking the agent again.
  */
 import type { ArkClient } from '../ark/client';
 import type { ArkQuery } from '../ark/wire';

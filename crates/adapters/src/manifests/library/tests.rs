@@ -149,7 +149,7 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
     assert_eq!(check("openai", &at("https://evil.example"), json!({"apiKey": {"value": "mine"}})).await, [""; 0]);
     for (provider, url, settings) in [
         ("openai", "https://evil.example/v1", key.clone()),
-        // Files send it elsewhere, so it is no key of this API.
+        // Files send it elsewhere, so it is not a key of this API.
         ("openai", "https://api.openai.com/v1", key.clone()),
         ("openai", "https://api.anthropic.com/v1", key.clone()),
         ("anthropic", "https://api.openai.com", key.clone()),

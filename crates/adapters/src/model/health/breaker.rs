@@ -85,14 +85,14 @@ impl Breaker {
         }
     }
 
-    /// Returns a pass with its verdict. `Some` if the breaker opens.
+    /// Returns a permit with its verdict. `Some` if the breaker opens.
     pub(super) fn record(
         &mut self,
-        pass: BreakerPermit,
+        permit: BreakerPermit,
         verdict: BreakerVerdict,
         now: Duration,
     ) -> Option<OpenCircuit> {
-        match (pass, verdict) {
+        match (permit, verdict) {
             (BreakerPermit::Normal, BreakerVerdict::Unknown) => None,
             (BreakerPermit::Probe, BreakerVerdict::Unknown) => {
                 self.state = BreakerState::HalfOpen { probing: false };
@@ -139,8 +139,8 @@ mod tests {
 
     fn fail(breaker: &mut Breaker, times: u32, now: u64) {
         for _ in 0..times {
-            let pass = breaker.admit(seconds(now)).unwrap();
-            breaker.record(pass, BreakerVerdict::Failing, seconds(now));
+            let permit = breaker.admit(seconds(now)).unwrap();
+            breaker.record(permit, BreakerVerdict::Failing, seconds(now));
         }
     }
 
@@ -148,8 +148,8 @@ mod tests {
     fn five_failures_in_a_row_open_it_and_four_do_not() {
         let mut breaker = Breaker::default();
         fail(&mut breaker, 4, 0);
-        let pass = breaker.admit(seconds(0)).unwrap();
-        breaker.record(pass, BreakerVerdict::Alive, seconds(0));
+        let permit = breaker.admit(seconds(0)).unwrap();
+        breaker.record(permit, BreakerVerdict::Alive, seconds(0));
         fail(&mut breaker, 4, 0);
         assert_eq!(breaker.admit(seconds(0)), Ok(BreakerPermit::Normal));
         fail(&mut breaker, 1, 0);
@@ -221,9 +221,9 @@ mod tests {
                 match step {
                     BreakerStep::Wait(time) => now += seconds(time),
                     BreakerStep::Ask => match breaker.admit(now) {
-                        Ok(pass) => {
-                            prop_assert!(pass == BreakerPermit::Normal || !out.contains(&BreakerPermit::Probe));
-                            out.push(pass);
+                        Ok(permit) => {
+                            prop_assert!(permit == BreakerPermit::Normal || !out.contains(&BreakerPermit::Probe));
+                            out.push(permit);
                         }
                         Err(open) => {
                             prop_assert!(failing >= FAILURES);
@@ -231,21 +231,21 @@ mod tests {
                         }
                     },
                     BreakerStep::End(which, verdict) if !out.is_empty() => {
-                        let pass = out.remove(which % out.len());
+                        let permit = out.remove(which % out.len());
                         failing += u32::from(verdict == BreakerVerdict::Failing);
-                        let opened = breaker.record(pass, verdict, now);
+                        let opened = breaker.record(permit, verdict, now);
                         prop_assert!(opened.is_none() || breaker.admit(now).is_err());
                     }
                     BreakerStep::End(..) => {}
                 }
             }
-            for pass in out {
-                breaker.record(pass, BreakerVerdict::Unknown, now);
+            for permit in out {
+                breaker.record(permit, BreakerVerdict::Unknown, now);
             }
             now += LONGEST_REST;
-            let pass = breaker.admit(now);
-            prop_assert!(pass.is_ok());
-            breaker.record(pass.unwrap(), BreakerVerdict::Alive, now);
+            let permit = breaker.admit(now);
+            prop_assert!(permit.is_ok());
+            breaker.record(permit.unwrap(), BreakerVerdict::Alive, now);
             prop_assert!(breaker.admit(now) == Ok(BreakerPermit::Normal));
         }
     }

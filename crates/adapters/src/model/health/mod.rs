@@ -55,8 +55,8 @@ impl Endpoint {
 
     /// A permit for one request, unless the breaker is open.
     pub(crate) fn admit(self: &Arc<Self>) -> Result<ModelPermit, OpenCircuit> {
-        let pass = lock(&self.breaker).admit(self.now())?;
-        Ok(ModelPermit { endpoint: Arc::clone(self), pass, verdict: BreakerVerdict::Unknown })
+        let permit = lock(&self.breaker).admit(self.now())?;
+        Ok(ModelPermit { endpoint: Arc::clone(self), permit, verdict: BreakerVerdict::Unknown })
     }
 }
 
@@ -64,7 +64,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct ModelPermit {
     endpoint: Arc<Endpoint>,
-    pass: BreakerPermit,
+    permit: BreakerPermit,
     verdict: BreakerVerdict,
 }
 
@@ -77,7 +77,7 @@ impl ModelPermit {
 
 impl Drop for ModelPermit {
     fn drop(&mut self) {
-        let opened = lock(&self.endpoint.breaker).record(self.pass, self.verdict, self.endpoint.now());
+        let opened = lock(&self.endpoint.breaker).record(self.permit, self.verdict, self.endpoint.now());
         if let Some(open) = opened {
             let seconds = open.remaining.as_secs();
             tracing::warn!(failures = open.failures, seconds, "model API keeps failing; its circuit breaker is open");

@@ -254,11 +254,12 @@ impl ChatAssembly {
 
 /// Whether a fragment is a complete call: an id, a name, and arguments that are valid JSON.
 fn is_whole(fragment: &CallFragment) -> bool {
-    let is_said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let is_present = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     let is_json = |text: &String| serde_json::from_str::<IgnoredAny>(text).is_ok();
     let function = fragment.function.as_ref();
-    is_said(&fragment.id)
-        && function.is_some_and(|function| is_said(&function.name) && function.arguments.as_ref().is_some_and(is_json))
+    is_present(&fragment.id)
+        && function
+            .is_some_and(|function| is_present(&function.name) && function.arguments.as_ref().is_some_and(is_json))
 }
 
 impl Finish {
@@ -278,8 +279,8 @@ impl Finish {
 fn own_fields(mut message: Map<String, Value>, calls: &mut [PartialCall]) -> Option<Arc<Value>> {
     message.retain(|name, _| !ONLY_IN_ANSWERS.contains(&name.as_str()));
     let calls: Vec<_> = calls.iter_mut().map(|call| std::mem::take(&mut call.own)).collect();
-    let said_anything = !message.is_empty() || calls.iter().any(|call| !call.is_empty());
-    said_anything.then(|| provider_fields::wrap(WIRE, json!({"message": message, "calls": calls})))
+    let has_own_fields = !message.is_empty() || calls.iter().any(|call| !call.is_empty());
+    has_own_fields.then(|| provider_fields::wrap(WIRE, json!({"message": message, "calls": calls})))
 }
 
 /// The API accepted the request and deliberately gave no answer.

@@ -146,7 +146,7 @@ impl<'a> RequestSettings<'a> {
                 Cow::Owned(url.and_then(RequestAddress::of).map_err(bad_base)?)
             }
         };
-        // Of the address as it was written: what the wire format adds to it is no secret.
+        // Of the address as it was written: what the wire format adds to it is not a secret.
         if let Some((_, query)) = base.expose().split_once('?') {
             redaction.add(&Secret::new(query.to_owned()));
             written.query_pairs().for_each(|(_, value)| redaction.add(&Secret::new(value.into_owned())));

@@ -43,7 +43,7 @@ fn read_script(fields: &Fields<'_>) -> Script {
     let scenes = fields.entries("scenes").iter().filter_map(read_scene).collect();
     let otherwise = turns(fields, "otherwise");
     if fields.get("scenes").is_none() && fields.get("otherwise").is_none() {
-        fields.fault(fields.place(), "bad_script", "the script says nothing", "write `scenes:` with a list of scenes");
+        fields.fault(fields.place(), "bad_script", "the script has no scenes", "write `scenes:` with a list of scenes");
     }
     fields.finish();
     Script { scenes, otherwise }
@@ -101,7 +101,7 @@ fn read_turn(fields: &Fields<'_>) -> Option<ScriptTurn> {
     let act = match fail {
         Some(_) if speaks => {
             let hint = "make two turns of them, or leave one out";
-            fields.fault(fields.place(), "bad_script", "a turn that fails says and calls nothing", hint);
+            fields.fault(fields.place(), "bad_script", "a turn that fails cannot also `say` or `call`", hint);
             None
         }
         Some(act) => Some(act),

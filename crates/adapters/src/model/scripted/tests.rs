@@ -198,12 +198,12 @@ fn every_fault_of_a_script_is_reported_with_its_position() {
         "otherwise:\n  - delay: soon\n    say: x\n  - {say: x, fail: {status: 200}}\n  - call: [{arguments: {}}]\n",
         &[
             "2:12: `otherwise[0].delay` of the script is `soon`, which is not a duration [bad_value]\n  write it like `30s`, `5m`, `1h30m` or `250ms`",
-            "4:5: a turn that fails says and calls nothing [bad_script]\n  make two turns of them, or leave one out",
+            "4:5: a turn that fails cannot also `say` or `call` [bad_script]\n  make two turns of them, or leave one out",
             "4:20: `status` of a failure is 400 to 599 [bad_script]",
             "5:12: `otherwise[2].call[0].tool` of the script is missing [missing_field]\n  the name of the tool to ask for",
         ],
     );
-    check_faults("{}", &["1:1: the script says nothing [bad_script]\n  write `scenes:` with a list of scenes"]);
+    check_faults("{}", &["1:1: the script has no scenes [bad_script]\n  write `scenes:` with a list of scenes"]);
     check_faults("a: [", &["1:4: unclosed bracket '[' [yaml_syntax]"]);
     let two = "otherwise: [{say: x}]\n---\notherwise: [{say: y}]\n";
     check_faults(

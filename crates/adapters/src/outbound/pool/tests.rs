@@ -104,7 +104,7 @@ async fn answer_over_tls(acceptor: TlsAcceptor, stream: TcpStream) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"{}")))));
-    // Ends with an error when the client closes without a word, as it does when a test is over.
+    // Ends with an error when the client closes without a TLS alert, as it does when a test is over.
     if is_http2 {
         let mut server = http2::Builder::new(TokioExecutor::new());
         let _ = server.max_concurrent_streams(STREAMS as u32).serve_connection(TokioIo::new(stream), service).await;
@@ -268,7 +268,7 @@ async fn a_name_that_leads_to_a_private_address_is_not_called() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_exist_is_no_refusal() {
+async fn a_name_that_does_not_exist_is_not_a_refusal() {
     let pool = Pool::default();
     let to = Uri::from_static("http://does-not-exist.invalid/");
     let error = send(pool.open(AddressCheck::Checked, false).unwrap(), &to).await.unwrap_err();

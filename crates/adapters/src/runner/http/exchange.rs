@@ -167,7 +167,8 @@ fn location(response: &Response<Body>, from: &Url) -> Result<Url, CallFailure> {
         let has_user = !url.username().is_empty() || url.password().is_some();
         matches!(url.scheme(), "http" | "https") && !has_user
     });
-    let mut url = found.ok_or_else(|| CallFailure::failed("the API answered with a redirect that leads nowhere"))?;
+    let mut url =
+        found.ok_or_else(|| CallFailure::failed("the API answered with a redirect without a usable `Location`"))?;
     url.set_fragment(None);
     Ok(url)
 }

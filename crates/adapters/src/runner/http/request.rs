@@ -195,7 +195,7 @@ fn unresolved(name: &str, error: &SecretError) -> CallFailure {
 
 fn sensitive(name: &HeaderName, value: &str) -> Result<HeaderValue, CallFailure> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
-        let message = format!("the value of header `{name}` has characters that no header can carry");
+        let message = format!("the value of header `{name}` has characters that are not valid in a header");
         CallFailure::new(outcome_code::TOOL_MISCONFIGURED, message)
     })?;
     value.set_sensitive(true);

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_code_of_the_body_decides_and_not_the_status() {
-        let with = |code: &str| json!({"error": {"code": code, "message": "said"}});
+        let with = |code: &str| json!({"error": {"code": code, "message": "details"}});
         check(401, &with("unknown_account"), "tool_misconfigured", "check the secret `nango`");
         check(403, &with("forbidden"), "tool_misconfigured", "`forbidden`");
         check(400, &with("unknown_connection"), "provider_not_connected", "connection");
@@ -196,12 +196,12 @@ mod tests {
             400,
             &with("invalid_query_params"),
             "tool_misconfigured",
-            "(400 Bad Request, `invalid_query_params`): said",
+            "(400 Bad Request, `invalid_query_params`): details",
         );
-        check(404, &with("not_found"), "tool_misconfigured", "said");
+        check(404, &with("not_found"), "tool_misconfigured", "details");
         check(404, &with("disabled_resource"), "tool_misconfigured", "disabled");
         check(424, &with("invalid_credentials"), "provider_auth_expired", "expired");
-        check(500, &with("server_error"), "tool_failed", "Nango failed (500 Internal Server Error): said");
+        check(500, &with("server_error"), "tool_failed", "Nango failed (500 Internal Server Error): details");
         check(502, &json!("<html>"), "tool_failed", "Nango failed (502 Bad Gateway)");
         for code in ["action_script_runtime_error", "script_internal_error", "script_network_error"] {
             let body = json!({"error": {"code": code, "payload": {"message": "no such label"}}});

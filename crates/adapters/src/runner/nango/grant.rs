@@ -2,7 +2,7 @@
 //!
 //! Those that the operator names, in a tool of the files or in `[nango.connections]`: as with a secret, which a stored
 //! manifest sends only where a file does (`docs/decisions/006-secrets-and-hosts.md`). It is decided again at each call,
-//! since a file that is removed takes its permission along.
+//! since a permission ends with the file that gave it.
 
 use std::{collections::BTreeSet, sync::Arc};
 

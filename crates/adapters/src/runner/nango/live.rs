@@ -1,7 +1,7 @@
 //! Compares tools with what is deployed at Nango: integrations, actions and their input, models of syncs and their fields.
 //!
-//! Schemas are compared as far as both sides have one. Nango checks no input, so a parameter that an action does not know is
-//! dropped there without a word, and one that it misses is found by the provider.
+//! Schemas are compared as far as both sides have one. Nango validates no input, so a parameter that an action does not know is
+//! ignored silently, and a missing one is reported by the provider at the earliest.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use super::{
 use crate::{outbound::Pool, secret::Secrets};
 
 /// How long one request may take, retries included.
-const PATIENCE: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What differs between a tool and what is deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ async fn deployed(client: &NangoClient) -> Result<BTreeMap<String, Deployed>, St
     let namespace = Namespace::default();
     let send = async |request: NangoRequest| {
         client
-            .send(&namespace, &request, || PATIENCE)
+            .send(&namespace, &request, || REQUEST_TIMEOUT)
             .await
             .map(|answer| answer.body)
             .map_err(|error| error.to_string())
@@ -170,7 +170,7 @@ fn kind(schema: &Value) -> Option<&str> {
     schema.get("type")?.as_str().map(|kind| if kind == "integer" { "number" } else { kind })
 }
 
-/// The filters of a tool that are no fields of the model that it reads.
+/// The filters of a tool that are not fields of the model that it reads.
 fn compare_filters(model: &str, ours: &Value, deployed: &Value) -> Vec<(&'static str, String)> {
     let Some(fields) = properties(deployed) else { return Vec::new() };
     let filters = ours.get("properties").and_then(|inputs| properties(inputs.get("filters")?));

@@ -136,7 +136,7 @@ impl NangoRunner {
 }
 
 /// How long a list of tools waits for Nango.
-const LISTING_PATIENCE: Duration = Duration::from_secs(5);
+const LISTING_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[async_trait]
 impl UserConnections for NangoRunner {
@@ -147,8 +147,8 @@ impl UserConnections for NangoRunner {
         providers: BTreeSet<String>,
     ) -> Result<BTreeMap<String, String>, String> {
         let Some(user) = actor.user() else { return Ok(BTreeMap::new()) };
-        let found = connection::unconnected(&self.client, namespace, user, providers, || LISTING_PATIENCE);
-        match tokio::time::timeout(LISTING_PATIENCE, found).await {
+        let found = connection::unconnected(&self.client, namespace, user, providers, || LISTING_TIMEOUT);
+        match tokio::time::timeout(LISTING_TIMEOUT, found).await {
             Ok(found) => found.map_err(|error| error.to_string()),
             Err(_) => Err("Nango does not answer".to_owned()),
         }

@@ -16,7 +16,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     path: Arc<Path>,
-    /// Lets tests fill the disk: the largest size of the file in pages; 0 is no limit.
+    /// Lets tests fill the disk: the largest size of the file in pages; 0 means no limit.
     #[cfg(test)]
     pub(super) page_limit: Arc<std::sync::atomic::AtomicU32>,
 }

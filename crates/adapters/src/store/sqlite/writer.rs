@@ -144,7 +144,7 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Rejection> {
 
 /// How long to wait for a batch to fill up before a commit.
 ///
-/// A commit that had many waiters will be followed by as many appends, since the notified callers come back; to begin
+/// A commit that had many waiters will be followed by as many appends, since the notified callers come back; beginning
 /// at once would split them over several half-empty commits. So the writer waits, but never longer than a commit takes,
 /// never for a single client, and not when no caller has arrived for a while: then the others are not about to come
 /// back either, and the writer would idle next to idle cores.

@@ -29,11 +29,11 @@ struct Lines {
 
 impl Lines {
     fn open() -> Self {
-        let (wanted, wishes) = std::sync::mpsc::channel();
+        let (wanted, requests) = std::sync::mpsc::channel();
         let (sender, read) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
             // Ends when the other side is gone.
-            while wishes.recv().is_ok() {
+            while requests.recv().is_ok() {
                 let line = io::stdin().lock().lines().next().and_then(Result::ok);
                 if sender.send(line).is_err() {
                     return;

@@ -80,9 +80,9 @@ impl Screen {
             return writeln!(stdout(), "{line}");
         }
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        // A call of another agent is shown with the way to it.
-        let way = data["agentPath"].as_array().into_iter().flatten().skip(1).filter_map(Value::as_str);
-        let name: String = way.chain([text("/name")]).collect::<Vec<_>>().join(" › ");
+        // A call of another agent is shown with the path to it.
+        let path = data["agentPath"].as_array().into_iter().flatten().skip(1).filter_map(Value::as_str);
+        let name: String = path.chain([text("/name")]).collect::<Vec<_>>().join(" › ");
         let name = name.as_str();
         let is_of_calls = self.detail == Detail::Calls;
         match event.name.as_str() {

@@ -19,7 +19,7 @@ use crate::commands::Usage;
 /// The server's limit for a result.
 const LONGEST_RESULT: usize = 64 * 1024 * 1024;
 /// The maximum length of a failed command's error output that is sent to the model.
-const LONGEST_COMPLAINT: usize = 4 * 1024;
+const LONGEST_ERROR: usize = 4 * 1024;
 
 /// `calculator='bc -l'`: which command runs which tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,20 +67,20 @@ pub(super) fn load(file: Option<&Path>, runs: Vec<Run>) -> anyhow::Result<Client
 fn match_commands(definitions: &[Value], runs: Vec<Run>) -> Result<BTreeMap<String, String>, Usage> {
     let names: Vec<&str> = definitions.iter().filter_map(|tool| tool["name"].as_str()).collect();
     let mut commands = BTreeMap::new();
-    let mut complaints = Vec::new();
+    let mut faults = Vec::new();
     for Run { tool, command } in runs {
         if !names.contains(&tool.as_str()) {
-            complaints.push(match names.as_slice() {
+            faults.push(match names.as_slice() {
                 [] => format!("`--run {tool}=…` needs the definition of `{tool}`: give it with `--tools FILE`"),
                 _ => format!("`--run {tool}=…` names no tool of the file, which has: {}", names.join(", ")),
             });
         } else if commands.insert(tool.clone(), command).is_some() {
-            complaints.push(format!("tool `{tool}` has two commands"));
+            faults.push(format!("tool `{tool}` has two commands"));
         }
     }
     let idle = names.iter().filter(|name| !commands.contains_key(**name));
-    complaints.extend(idle.map(|name| format!("tool `{name}` has no command: add --run {name}='COMMAND'")));
-    if complaints.is_empty() { Ok(commands) } else { Err(Usage(complaints.join("\n       "))) }
+    faults.extend(idle.map(|name| format!("tool `{name}` has no command: add --run {name}='COMMAND'")));
+    if faults.is_empty() { Ok(commands) } else { Err(Usage(faults.join("\n       "))) }
 }
 
 /// The tools of a file: an array of definitions, or an object with the array under `tools`.
@@ -112,7 +112,7 @@ pub(in crate::commands) async fn run_command(command: &str, arguments: &Value) -
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| format!("the command does not start: {error}"))?;
+        .map_err(|error| format!("the command cannot be started: {error}"))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let input = format!("{arguments}\n");
     let feed = async {
@@ -121,12 +121,12 @@ pub(in crate::commands) async fn run_command(command: &str, arguments: &Value) -
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
-    let ((), answer, complaint) = tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_COMPLAINT));
+    let ((), answer, standard_error) = tokio::join!(feed, read(stdout, LONGEST_RESULT), read(stderr, LONGEST_ERROR));
     let status =
         child.wait().await.map_err(|error| format!("the exit status of the command cannot be read: {error}"))?;
     if !status.success() {
-        let complaint = String::from_utf8_lossy(&complaint.bytes).trim().to_owned();
-        let detail = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
+        let standard_error = String::from_utf8_lossy(&standard_error.bytes).trim().to_owned();
+        let detail = if standard_error.is_empty() { String::new() } else { format!(": {standard_error}") };
         return Err(format!("the command ended with {status}{detail}"));
     }
     if answer.is_cut {

@@ -37,16 +37,16 @@ impl Input {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let mut reader = if is_terminal {
             let config = Config::builder().auto_add_history(true).build();
-            let editor = DefaultEditor::with_config(config).context("the line editor does not start")?;
+            let editor = DefaultEditor::with_config(config).context("the line editor cannot be started")?;
             Reader::Editor(Box::new(editor))
         } else {
             Reader::Pipe
         };
-        let (wanted, wishes) = mpsc::channel();
+        let (wanted, requests) = mpsc::channel();
         let (sender, lines) = unbounded_channel();
         std::thread::spawn(move || {
             // Ends when the other side is gone.
-            while wishes.recv().is_ok() && sender.send(reader.read()).is_ok() {}
+            while requests.recv().is_ok() && sender.send(reader.read()).is_ok() {}
         });
         Ok(Self { is_terminal, wanted, lines })
     }

@@ -65,7 +65,7 @@ impl Chat {
             agent_client,
         };
         let interrupts = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
-        conversation.hold(Input::open()?, interrupts).await
+        conversation.run_to_end(Input::open()?, interrupts).await
     }
 }
 
@@ -95,7 +95,7 @@ struct Conversation {
 
 impl Conversation {
     /// Asks line after line until there are no more.
-    async fn hold(&self, mut input: Input, mut interrupts: Signal) -> anyhow::Result<ExitCode> {
+    async fn run_to_end(&self, mut input: Input, mut interrupts: Signal) -> anyhow::Result<ExitCode> {
         self.greet(&input)?;
         let is_terminal = input.is_terminal();
         let mut unanswered = 0;

@@ -126,7 +126,7 @@ async fn outside(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     let mut run = ask_for_calculation(timeline, server, "demo-outside").await?;
     let call = run.call().await?;
     let result = calculate(timeline, &call).await?;
-    bring(timeline, &run, &call, &result).await?;
+    deliver(timeline, &run, &call, &result).await?;
     expect(&run.answer().await?, ANSWER)
 }
 
@@ -158,7 +158,7 @@ async fn hybrid(timeline: &Timeline, server: &Server) -> anyhow::Result<()> {
     let time = run.inside_result().await?;
     let news = format!("Bosun {} is written in Rust {}", env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_RUST_VERSION"));
     timeline.step(Side::Client, "⚙", &format!("runs {} here: {news}", call.name))?;
-    bring(timeline, &run, &call, &news).await?;
+    deliver(timeline, &run, &call, &news).await?;
     let time = time.as_str().context("the time is not a text")?;
     expect(&run.answer().await?, &format!("As of {time}: {news}"))
 }
@@ -186,7 +186,7 @@ async fn crash(timeline: &Timeline, place: &DemoDirectory, server: Server) -> an
     ensure!(state == "waiting", "after the restart the query is `{state}`, not `waiting`");
     timeline.step(Side::Client, "⇠", &format!("asks for the state of the query: {state}, with its call still open"))?;
     let result = calculate(timeline, &call).await?;
-    bring(timeline, &run, &call, &result).await?;
+    deliver(timeline, &run, &call, &result).await?;
     expect(&run.answer().await?, ANSWER)?;
     let again = run.deliver(&call, &result).await?;
     ensure!(again.replayed, "a result that was sent twice was accepted twice");
@@ -256,7 +256,7 @@ async fn calculate(timeline: &Timeline, call: &OpenCall) -> anyhow::Result<Strin
     Ok(result)
 }
 
-async fn bring(timeline: &Timeline, run: &Run<'_>, call: &OpenCall, result: &str) -> anyhow::Result<()> {
+async fn deliver(timeline: &Timeline, run: &Run<'_>, call: &OpenCall, result: &str) -> anyhow::Result<()> {
     timeline.step(Side::Client, "⇢", "POST …/tool-result")?;
     let delivered = run.deliver(call, result).await?;
     ensure!(!delivered.replayed, "a first result was treated as a replay");

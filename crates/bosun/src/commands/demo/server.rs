@@ -67,7 +67,7 @@ impl DemoDirectory {
             .stderr(log)
             .kill_on_drop(true)
             .spawn()
-            .context("the server does not start")?;
+            .context("the server cannot be started")?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (pid, stdout) = child.id().zip(stdout).context("the server ended before it started")?;
         let mut lines = BufReader::new(stdout).lines();

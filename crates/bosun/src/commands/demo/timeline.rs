@@ -13,7 +13,7 @@ const BOLD: Style = Style::new().bold();
 /// Wide enough for the texts, narrow enough for two windows next to each other.
 const WIDTH: usize = 96;
 
-const BREATH: Duration = Duration::from_millis(1200);
+const PAUSE: Duration = Duration::from_millis(1200);
 
 /// Where something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Timeline {
     /// Pauses so that a reader at a terminal can follow. A pipe is not delayed.
     pub(super) async fn pause(&self) {
         if io::stdout().is_terminal() {
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

@@ -286,7 +286,7 @@ fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
             if number % 4 == 0 { known.push(shape) } else { more.push(shape) }
         }
         known.extend([
-            Shape::new(route, "a template that unfolds", || unfolding().to_string().into_bytes()),
+            Shape::new(route, "a template that expands", || expanding().to_string().into_bytes()),
             Shape::new(route, "a template of many parameters", || parameters(9_000).to_string().into_bytes()),
             shape("messages that are zeros", "type", || format!("\"messages\",\"input\":{}", list("0"))),
             shape("unknown targets", "targets", || list("{\"type\":\"agent\",\"name\":\"x\"}")),
@@ -327,8 +327,8 @@ fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
         ]);
     }
     if route.is("POST", "/agents") {
-        known.push(Shape::new(route, "a prompt that unfolds", move || {
-            let Value::Object(bomb) = unfolding() else { return Vec::new() };
+        known.push(Shape::new(route, "a prompt that expands", move || {
+            let Value::Object(bomb) = expanding() else { return Vec::new() };
             with(base, "prompt", &format!("{},\"parameters\":{}", bomb["input"], bomb["parameters"]))
         }));
         more.push(shape("tools of an agent", "tools", || list("{\"type\":\"custom\",\"name\":\"x\"}")));
@@ -359,7 +359,7 @@ fn of_one_route(route: &Route) -> (Vec<Shape>, Vec<Shape>) {
 }
 
 /// A template that expands to 20 GB: half of the body refers to the other half.
-fn unfolding() -> Value {
+fn expanding() -> Value {
     let half = SIZE / 2;
     json!({
         "input": "{{.a}}".repeat(half / 6), "parameters": [{"name": "a", "value": "x".repeat(half - 1024)}],

@@ -1,7 +1,7 @@
 //! The attacks that this server has seen, repeated against the real process.
 //!
 //! Each test is one attack. It prints one line of JSON, `{"attack": …, "ok": …}` with what was measured, and fails if
-//! the server did not hold. `make attack` runs them at full scale, `make test` in a short form; the variables
+//! the attack succeeded. `make attack` runs them at full scale, `make test` in a short form; the variables
 //! `BOSUN_ATTACK_…` set the scale. The server runs with a bounded address space, so that an attack that succeeds ends
 //! the server and not the machine. The latency of `/health` is compared with an idle server's, so that a busy machine
 //! is not mistaken for a busy server.
@@ -63,7 +63,7 @@ impl Attack {
         self.figure(name, (known.max(figure) * 10.0).round() / 10.0);
     }
 
-    /// Prints the line, and fails the test if the server did not hold.
+    /// Prints the line, and fails the test if the attack succeeded.
     #[expect(clippy::print_stdout, reason = "the line is what the attack is run for")]
     fn finish(self) {
         let ok = self.violations.is_empty();

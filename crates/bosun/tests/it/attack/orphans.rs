@@ -75,7 +75,7 @@ async fn cycle(target: &Target, name: &str) -> Result<(), String> {
     }
     let begun = Instant::now();
     while begun.elapsed() < ORPHANED {
-        let reply = target.get(&format!("{path}?wait=5s&view=rfc")).await.ok_or("no answer to a look")?;
+        let reply = target.get(&format!("{path}?wait=5s&view=rfc")).await.ok_or("no answer to a read")?;
         match reply.state() {
             "completed" => return Ok(()),
             "queued" | "running" => {}

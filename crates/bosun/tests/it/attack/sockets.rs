@@ -17,8 +17,8 @@ use crate::support::{
 const OPEN_FILES: usize = 256;
 /// The deadline for any answer to a client on top of all others.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// The deadline while further clients connect at the same time and send nothing.
-const TOLD: Duration = Duration::from_secs(15);
+/// The deadline of the first answer while further clients connect at the same time and send nothing.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(15);
 
 /// Opens connections and sends nothing on them. Those that the server closes at once count as well.
 async fn idle(base: &str, count: usize) -> Vec<TcpStream> {
@@ -48,7 +48,7 @@ async fn idle_connections_leave_files_for_work() {
     attack.figure("connections", connections.len());
 
     let (mut status, begun) = (None, Instant::now());
-    while status.is_none() && begun.elapsed() < TOLD {
+    while status.is_none() && begun.elapsed() < ANSWERED_WITHIN {
         // If there are too many even to be refused with an answer, a connection is closed; it must not be left hanging.
         match tokio::time::timeout(AT_ONCE, read(client().get(&health))).await {
             Ok(reply) => status = reply.map(|reply| reply.status),
@@ -57,7 +57,7 @@ async fn idle_connections_leave_files_for_work() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     attack.expect(matches!(status, Some(200 | 503)), || format!("a new client was answered with {status:?}"));
-    attack.figure("told_after_ms", json!(begun.elapsed().as_millis()));
+    attack.figure("answered_after_ms", json!(begun.elapsed().as_millis()));
     // A result that needs a file of its own.
     let result = json!({"toolCallId": call, "toolResult": "x".repeat(600_000)});
     let path = format!("{}/v1/queries/q/tool-result?wait=0", target.server.base);

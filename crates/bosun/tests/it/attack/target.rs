@@ -14,7 +14,7 @@ use crate::{
 /// The address space of an attacked server, in KiB: many times what it needs, and a fraction of a machine.
 const ADDRESS_SPACE: u64 = 4 << 20;
 /// Longer than an attack may take.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 /// What is kept of an answer; the rest is counted.
 const KEPT: usize = 1 << 20;
 
@@ -197,7 +197,7 @@ pub(super) fn client() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
         .pool_idle_timeout(Duration::from_secs(2))
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .build()
         .expect("a client")
 }

@@ -88,7 +88,7 @@ async fn a_namespace_that_takes_all_capacity_leaves_the_others_their_share() {
             attack.expect(!full || ratio <= RATIO, || format!("the polite namespace became {ratio:.1} times slower"));
         }
         Ok(Err(refusal)) => attack.violation(refusal),
-        Err(_) => attack.violation("the polite namespace did not get on within two minutes"),
+        Err(_) => attack.violation("the polite namespace made no progress within two minutes"),
     }
     attack.expect(expired, || format!("a call of {DEADLINE} did not expire within {NOTICED:?}"));
     over.store(true, Ordering::Relaxed);

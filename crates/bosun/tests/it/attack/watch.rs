@@ -15,7 +15,7 @@ use std::{
 const LIMIT: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(20);
 /// A missing answer counts as this.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Polls until it is dropped.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Slowest {
 }
 
 async fn ask(base: String, slowest: Arc<Mutex<Slowest>>, over: Arc<AtomicBool>) {
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+    let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build().expect("a client");
     let url = format!("{base}/health");
     while !over.load(Ordering::Relaxed) {
         let begun = Instant::now();

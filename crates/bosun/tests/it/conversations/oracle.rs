@@ -60,10 +60,10 @@ pub(super) fn check(world: &World, records: &[ClientRecord], requests: &[Recorde
         violations,
     };
     oracle.read_conversations(&store);
-    oracle.look_at_journals(&store);
-    records.iter().for_each(|record| oracle.look_at_record(record));
-    requests.iter().for_each(|request| oracle.look_at_request(request));
-    oracle.look_for_unknown_queries();
+    oracle.check_journals(&store);
+    records.iter().for_each(|record| oracle.check_record(record));
+    requests.iter().for_each(|request| oracle.check_request(request));
+    oracle.check_that_all_were_asked();
     let log = std::fs::read_to_string(world.log()).unwrap_or_default();
     oracle.violations.extend(log.lines().filter(|line| line.contains("panicked")).map(|line| format!("log: {line}")));
     (oracle.figures, oracle.violations)
@@ -124,26 +124,28 @@ impl Oracle<'_> {
             let get = |column| row.get::<_, u64>(column).expect("a number");
             let name: String = row.get(1).expect("a name");
             let body: String = row.get(5).expect("a body");
-            let said: Vec<_> = match serde_json::from_str::<Value>(&body) {
-                Ok(body) => body["messages"].as_array().into_iter().flatten().map(spoken).collect(),
+            let exchange: Vec<_> = match serde_json::from_str::<Value>(&body) {
+                Ok(body) => body["messages"].as_array().into_iter().flatten().map(comparable).collect(),
                 Err(error) => {
                     self.fault(&name, format!("is half written in {place}: {error}"));
                     continue;
                 }
             };
             let (first, messages, tokens) = (get(2), get(3), get(4));
-            if first != next || messages != said.len() as u64 || tokens != cost(&said) as u64 {
+            if first != next || messages != exchange.len() as u64 || tokens != cost(&exchange) as u64 {
                 self.fault(
                     &name,
-                    format!("is {messages} messages of {tokens} tokens from {first} on, not {said:?} from {next} on"),
+                    format!(
+                        "is {messages} messages of {tokens} tokens from {first} on, not {exchange:?} from {next} on"
+                    ),
                 );
             }
             (next, last) = (first + messages, row.get(0).expect("an id"));
             match self.journals.get(name.as_str()) {
                 Some(journal) if journal.head.status() == Status::Completed => {
                     let own = own(journal);
-                    if own != said {
-                        self.fault(&name, format!("said {own:?} in its journal and {said:?} in {place}"));
+                    if own != exchange {
+                        self.fault(&name, format!("has {own:?} in its journal and {exchange:?} in {place}"));
                     }
                 }
                 other => {
@@ -154,21 +156,21 @@ impl Oracle<'_> {
             if conversation.places.insert(name.clone(), all.len()).is_some() {
                 self.fault(&name, format!("is twice in {place}"));
             }
-            all.push(said);
+            all.push(exchange);
             let shown = cut(&all, shared.window);
             conversation.moments.insert(text(&shown.concat()), (all.len(), shown.len() < all.len()));
         }
         if (numbered, latest) != (next - 1, last) {
             self.fault(
                 &place,
-                format!("has {} messages and ends with {last}, and says {numbered} and {latest}", next - 1),
+                format!("has {} messages and ends with {last}, and its row has {numbered} and {latest}", next - 1),
             );
         }
         conversation
     }
 
     /// Every query is in its conversation or in none, and what it was shown is stored with it.
-    fn look_at_journals(&mut self, store: &Connection) {
+    fn check_journals(&mut self, store: &Connection) {
         let mut document = store.prepare("SELECT body FROM documents WHERE hash = ?1").expect("a table of documents");
         let journals: Vec<_> = self.journals.iter().map(|(name, journal)| (*name, *journal)).collect();
         for (name, journal) in journals {
@@ -188,7 +190,7 @@ impl Oracle<'_> {
                 Some(hash) => match document.query_row([hash.as_bytes()], |row| row.get::<_, String>(0)) {
                     Ok(body) if ContentHash::of(body.as_bytes()) == hash => {
                         let body: Value = serde_json::from_str(&body).expect("a document with its own hash");
-                        text(&body["messages"].as_array().into_iter().flatten().map(spoken).collect::<Vec<_>>())
+                        text(&body["messages"].as_array().into_iter().flatten().map(comparable).collect::<Vec<_>>())
                     }
                     other => {
                         self.fault(name, format!("has no history {hash}: {other:?}"));
@@ -218,16 +220,16 @@ impl Oracle<'_> {
     }
 
     /// A query was shown what clients knew when it was created; and their answers about it are true.
-    fn look_at_record(&mut self, record: &ClientRecord) {
+    fn check_record(&mut self, record: &ClientRecord) {
         let name = record.name.as_str();
         self.violations.extend(record.violations.iter().map(|what| format!("{name}: {what}")));
         let Some(journal) = self.journals.get(name).copied() else {
             return self.fault(name, "was acknowledged and is lost");
         };
-        let said = own(journal);
-        let answer = said.last().and_then(|message| message["content"].as_str());
+        let exchange = own(journal);
+        let answer = exchange.last().and_then(|message| message["content"].as_str());
         match &record.ended {
-            None => self.fault(name, "its client was never told how it ended"),
+            None => self.fault(name, "its client never learned how it ended"),
             Some((state, _)) if state != record.meant => {
                 self.fault(name, format!("was to be {} and is {state}: {:?}", record.meant, journal.entries.last()));
             }
@@ -255,10 +257,10 @@ impl Oracle<'_> {
     }
 
     /// A request is the prompt, a history, and the messages of its own query so far.
-    fn look_at_request(&mut self, request: &Recorded) {
+    fn check_request(&mut self, request: &Recorded) {
         self.figures.requests += 1;
         let body: Value = serde_json::from_str(&request.body).expect("a request is JSON");
-        let messages: Vec<_> = body["messages"].as_array().into_iter().flatten().map(spoken).collect();
+        let messages: Vec<_> = body["messages"].as_array().into_iter().flatten().map(comparable).collect();
         let asked = messages.iter().rposition(|message| message["role"] == "user").expect("a user message");
         let input = messages[asked]["content"].as_str().unwrap_or_default();
         let name = input.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -285,7 +287,7 @@ impl Oracle<'_> {
         }
     }
 
-    fn look_for_unknown_queries(&mut self) {
+    fn check_that_all_were_asked(&mut self) {
         let unasked: Vec<_> = self.shown.iter().filter(|(_, (_, times))| *times == 0).map(|(name, _)| *name).collect();
         for name in unasked {
             self.fault(name, "no model was asked with the history that is stored with it");
@@ -296,18 +298,18 @@ impl Oracle<'_> {
 /// The messages of a query by its journal alone: its prompt is not among them.
 fn own(journal: &Journal) -> Vec<Value> {
     let messages = messages(&journal.entries);
-    messages.iter().map(|message| spoken(&message::write(message))).filter(|it| it["role"] != "system").collect()
+    messages.iter().map(|message| comparable(&message::write(message))).filter(|it| it["role"] != "system").collect()
 }
 
 /// A message without what only some of its forms have: the name of a result's tool, what a provider adds.
-fn spoken(message: &Value) -> Value {
-    let mut spoken = json!({"role": message["role"], "content": message["content"]});
+fn comparable(message: &Value) -> Value {
+    let mut comparable = json!({"role": message["role"], "content": message["content"]});
     for field in ["tool_call_id", "tool_calls"] {
         if let Some(value) = message.get(field) {
-            spoken[field] = value.clone();
+            comparable[field] = value.clone();
         }
     }
-    spoken
+    comparable
 }
 
 /// The end of a conversation that a window holds: whole exchanges, and at least the last one.
@@ -317,8 +319,8 @@ fn cut(all: &[Vec<Value>], window: Window) -> &[Vec<Value>] {
         Window::Tokens(limit) => (limit, cost),
     };
     let mut held = 0;
-    let fits = |said: &&Vec<Value>| {
-        held += size(said);
+    let fits = |exchange: &&Vec<Value>| {
+        held += size(exchange);
         held <= limit
     };
     let held = all.iter().rev().take_while(fits).count().max(1);
@@ -326,7 +328,7 @@ fn cut(all: &[Vec<Value>], window: Window) -> &[Vec<Value>] {
 }
 
 /// Four bytes are a token, and each message four more.
-fn cost(said: &[Value]) -> usize {
+fn cost(exchange: &[Value]) -> usize {
     let length = |text: &Value| text.as_str().map_or(0, str::len);
     let one = |message: &Value| {
         let calls = message["tool_calls"].as_array().into_iter().flatten();
@@ -334,7 +336,7 @@ fn cost(said: &[Value]) -> usize {
             calls.map(|call| length(&call["function"]["name"]) + length(&call["function"]["arguments"])).sum();
         4 + (length(&message["content"]) + calls).div_ceil(4)
     };
-    said.iter().map(one).sum()
+    exchange.iter().map(one).sum()
 }
 
 fn text(messages: &[Value]) -> String {

@@ -20,7 +20,7 @@ use crate::support::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConversationBehaviour {
     /// Is answered at once.
-    Said,
+    Answered,
     /// The model calls a tool of the server.
     Inside,
     /// The model calls a tool of the client.
@@ -35,7 +35,7 @@ impl ConversationBehaviour {
     /// Whatever kills there are in between.
     fn end(self) -> &'static str {
         match self {
-            Self::Said | Self::Inside | Self::Outside => "completed",
+            Self::Answered | Self::Inside | Self::Outside => "completed",
             Self::Cancelled => "cancelled",
             Self::Refused => "failed",
         }
@@ -43,8 +43,8 @@ impl ConversationBehaviour {
 }
 
 const BEHAVIOURS: &[ConversationBehaviour] = &[
-    ConversationBehaviour::Said,
-    ConversationBehaviour::Said,
+    ConversationBehaviour::Answered,
+    ConversationBehaviour::Answered,
     ConversationBehaviour::Inside,
     ConversationBehaviour::Outside,
     ConversationBehaviour::Cancelled,
@@ -166,7 +166,7 @@ impl ConversationClient<'_> {
         // A query has one call, so it cannot pause more often than a few kills make it.
         for _ in 0..40 {
             match query.state() {
-                "queued" | "running" => query = self.look().await,
+                "queued" | "running" => query = self.read().await,
                 "waiting" if self.behaviour == ConversationBehaviour::Cancelled => query = self.cancel().await,
                 "waiting" => query = self.deliver(&query).await,
                 state @ ("completed" | "failed" | "cancelled") => {
@@ -189,7 +189,7 @@ impl ConversationClient<'_> {
     fn body(&mut self) -> Value {
         let shared = CONVERSATIONS[self.record.shared];
         let scenario = match self.behaviour {
-            ConversationBehaviour::Said => "said",
+            ConversationBehaviour::Answered => "said",
             ConversationBehaviour::Inside => "inside",
             ConversationBehaviour::Outside | ConversationBehaviour::Cancelled => "outside",
             ConversationBehaviour::Refused => "refused",
@@ -227,7 +227,7 @@ impl ConversationClient<'_> {
         }
     }
 
-    async fn look(&mut self) -> Answer {
+    async fn read(&mut self) -> Answer {
         let answer = self.client.get(&format!("/{}?wait=20s&view=rfc", self.record.name)).await;
         if answer.status != 200 {
             self.fault(format!("was acknowledged and is answered with {}: {}", answer.status, answer.body));
@@ -238,20 +238,20 @@ impl ConversationClient<'_> {
     async fn cancel(&mut self) -> Answer {
         let path = format!("/{}/cancel", self.record.name);
         self.client.retry_until_answered(Method::PATCH, &path, Some(&json!({}))).await;
-        self.look().await
+        self.read().await
     }
 
     async fn deliver(&mut self, query: &Answer) -> Answer {
         let calls = query.waiting_calls();
         let [(call, _)] = calls.as_slice() else {
-            self.fault(format!("waits for something else than one call: {}", query.body));
-            return self.look().await;
+            self.fault(format!("waits for something other than one call: {}", query.body));
+            return self.read().await;
         };
         let result = json!({"toolCallId": call, "toolResult": format!("{} was found", self.record.name)});
         let posted = self.client.post(&format!("/{}/tool-result", self.record.name), &result).await;
         if posted.status != 200 {
             self.fault(format!("a result was answered with {}: {}", posted.status, posted.body));
         }
-        self.look().await
+        self.read().await
     }
 }

@@ -45,8 +45,8 @@ async fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let mut choices = rng.branch(2);
     for _ in 0..faults {
         breaker.workload.client().answered(choices.within(1..60)).await;
-        if let Err(complaint) = breaker.try_one(&mut choices).await {
-            proof.violation(complaint);
+        if let Err(violation) = breaker.try_one(&mut choices).await {
+            proof.violation(violation);
         }
     }
     let Breaker { mut server, probe, tally, .. } = breaker;
@@ -125,7 +125,7 @@ impl Breaker<'_> {
             Fault::Writes(error) => self.disk.fail_writes(error),
         }
         until("a failing call", || self.disk.failures() > failed).await;
-        let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.see_it_fail().await };
+        let seen = if let Fault::Flushes(_) = fault { Ok(()) } else { self.check_that_it_fails().await };
         // At some point while the server handles the fault.
         tokio::time::sleep(Duration::from_micros(rng.within(0..30_000))).await;
         if matches!(ending, Ending::Repaired | Ending::RepairedAndPowerCut) {
@@ -145,7 +145,7 @@ impl Breaker<'_> {
         seen
     }
 
-    async fn see_it_fail(&mut self) -> Result<(), String> {
+    async fn check_that_it_fails(&mut self) -> Result<(), String> {
         self.probe.is_refused().await?;
         self.probe.can_read().await
     }

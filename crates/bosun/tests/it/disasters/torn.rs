@@ -101,7 +101,7 @@ fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) 
         match found.remove(&journal.head.uid) {
             None => violations.push(format!("{name} is lost")),
             Some(later) if !later.entries.starts_with(&journal.entries) => {
-                violations.push(format!("{name} has another past"));
+                violations.push(format!("{name} has another history"));
             }
             Some(_) => {}
         }
@@ -110,8 +110,8 @@ fn compare(wanted: &[Journal], found: &[Journal], violations: &mut Vec<String>) 
         let root = journal.head.lineage.as_ref().map(|lineage| lineage.root);
         root.is_some_and(|root| wanted.iter().any(|known| known.head.uid == root))
     };
-    let strangers = found.values().filter(|journal| !is_asked_since(journal));
-    violations.extend(strangers.map(|journal| format!("{} comes from nowhere", journal.head.name)));
+    let invented = found.values().filter(|journal| !is_asked_since(journal));
+    violations.extend(invented.map(|journal| format!("{} was never created", journal.head.name)));
 }
 
 /// A write-ahead log, as section 4 of SQLite's file format defines it.

@@ -37,7 +37,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
 /// What the API does with a request for `/name`.
 enum HostileAnswer {
     /// Sends this and closes.
-    Say(Vec<u8>),
+    Send(Vec<u8>),
     /// Sends the first, and the second for as long as it is read.
     Repeat(&'static str, Vec<u8>),
     /// Sends this, and then a byte at a time.
@@ -50,11 +50,11 @@ const OK: &str = "HTTP/1.1 200 OK\r\n";
 
 /// A name, what is done, and the code and the beginning of the message that comes of it.
 fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static str)> {
-    let say = |text: &str| HostileAnswer::Say(text.as_bytes().to_vec());
+    let send = |text: &str| HostileAnswer::Send(text.as_bytes().to_vec());
     let with = |head: &str, body: &[u8]| {
         let mut all = format!("{OK}{head}content-length: {}\r\n\r\n", body.len()).into_bytes();
         all.extend_from_slice(body);
-        HostileAnswer::Say(all)
+        HostileAnswer::Send(all)
     };
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let mut cut = gzip(&b"hello ".repeat(1_000));
@@ -68,25 +68,25 @@ fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static
             "Tool execution timeout",
         ),
         ("drip-head", HostileAnswer::Drip("HTTP/1.1 200 OK\r\nx-slow: "), "tool_timeout", "Tool execution timeout"),
-        ("closes", say(""), "tool_failed", "the API sent no valid answer"),
-        ("garbage", say("\u{1}\u{2} this is no HTTP at all\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
-        ("bad-status", say("HTTP/1.1 2000 Fine\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
+        ("closes", send(""), "tool_failed", "the API sent no valid answer"),
+        ("garbage", send("\u{1}\u{2} this is not HTTP at all\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
+        ("bad-status", send("HTTP/1.1 2000 Fine\r\n\r\n"), "tool_failed", "the API sent no valid answer"),
         (
             "length-too-long",
-            say("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort"),
+            send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort"),
             "tool_failed",
             "the answer broke off",
         ),
-        ("length-too-short", say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nshort and more"), "completed", "short"),
+        ("length-too-short", send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nshort and more"), "completed", "short"),
         (
             "two-lengths",
-            say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 9\r\n\r\nshort"),
+            send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 9\r\n\r\nshort"),
             "tool_failed",
             "the API sent no valid answer",
         ),
         (
             "terabyte",
-            say("HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx"),
+            send("HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx"),
             "result_too_large",
             "the API answered with more than 8388608 bytes",
         ),
@@ -122,13 +122,13 @@ fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static
         ),
         (
             "bad-chunk",
-            say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nnonsense\r\n"),
+            send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nnonsense\r\n"),
             "tool_failed",
             "the answer broke off",
         ),
         (
             "huge-chunk",
-            say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff1\r\nx"),
+            send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff1\r\nx"),
             "tool_failed",
             "the answer broke off",
         ),
@@ -190,7 +190,7 @@ fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static
             "the answer broke off",
         ),
         ("reset-at-once", HostileAnswer::Reset(""), "tool_failed", "the API sent no valid answer"),
-        ("switching", say("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), "", ""),
+        ("switching", send("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), "", ""),
         ("deep-json", with("content-type: application/json\r\n", deep.as_bytes()), "completed", "[[[["),
         ("no-json", with("content-type: application/json\r\n", b"{\"a\": 1,}"), "completed", "{\"a\": 1,}"),
         ("two-keys", with("content-type: application/json\r\n", br#"{"a":1,"a":2}"#), "completed", r#"{"a":1,"a":2}"#),
@@ -205,9 +205,9 @@ fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static
     ]
 }
 
-async fn act(mut stream: TcpStream, deed: &HostileAnswer) {
-    match deed {
-        HostileAnswer::Say(text) => {
+async fn act(mut stream: TcpStream, behaviour: &HostileAnswer) {
+    match behaviour {
+        HostileAnswer::Send(text) => {
             let _ = stream.write_all(text).await;
             let _ = stream.shutdown().await;
         }
@@ -255,8 +255,8 @@ async fn serve() -> (String, JoinSet<()>) {
             let hostile_answers = std::sync::Arc::clone(&hostile_answers);
             acting.spawn(async move {
                 let Some(name) = asked(&mut stream).await else { return };
-                if let Some((_, deed, ..)) = hostile_answers.iter().find(|(known, ..)| *known == name) {
-                    act(stream, deed).await;
+                if let Some((_, behaviour, ..)) = hostile_answers.iter().find(|(known, ..)| *known == name) {
+                    act(stream, behaviour).await;
                 }
             });
         }
@@ -271,19 +271,19 @@ async fn whatever_an_api_does_the_call_ends_with_a_clear_outcome_in_bounded_memo
     let tool = |name: &str, timeout: &str| {
         format!(
             "---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: {name}}}\nspec:\n  type: http\n  \
-             inputSchema: {{type: object, properties: {{deed: {{type: string}}}}, required: [deed]}}\n  \
-             http: {{url: \"{url}/{{deed}}\", method: POST, timeout: {timeout}}}\n"
+             inputSchema: {{type: object, properties: {{behaviour: {{type: string}}}}, required: [behaviour]}}\n  \
+             http: {{url: \"{url}/{{behaviour}}\", method: POST, timeout: {timeout}}}\n"
         )
     };
     let world = world(&[("hostile.yaml", &format!("{}{}", tool("hostile", "60s"), tool("endless", "2s")))]);
     let server = world.start().await;
-    assert_eq!(call(&server, "hostile", &json!({"deed": "well"})).await.0, "completed");
+    assert_eq!(call(&server, "hostile", &json!({"behaviour": "well"})).await.0, "completed");
     let before = peak(&server);
     for (name, _, code, message) in hostile_answers() {
         let tool = if code == "tool_timeout" { "endless" } else { "hostile" };
-        let (found, told) = call(&server, tool, &json!({"deed": name})).await;
-        let is_expected = (found == code && told.starts_with(message)) || code.is_empty();
-        assert!(is_expected && !told.contains("127.0.0.1"), "{name}: {found}: {}", &told[..told.len().min(300)]);
+        let (found, text) = call(&server, tool, &json!({"behaviour": name})).await;
+        let is_expected = (found == code && text.starts_with(message)) || code.is_empty();
+        assert!(is_expected && !text.contains("127.0.0.1"), "{name}: {found}: {}", &text[..text.len().min(300)]);
         let grown = peak(&server).saturating_sub(before);
         assert!(grown < GROWTH, "{name}: {} MiB", grown >> 20);
     }

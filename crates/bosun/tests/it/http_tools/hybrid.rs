@@ -159,9 +159,9 @@ async fn an_agent_uses_the_clients_tools_and_a_database_inside() {
 async fn a_refusal_of_the_database_is_an_answer_to_the_model() {
     let Example { server, .. } = &Example::open().await;
     let delete = json!({"sql": "DELETE FROM feedback"});
-    let told = super::call(server, "database-query", &delete).await;
-    assert_eq!(told, ("http_status".to_owned(), "the API answered 400 Bad Request".to_owned()));
+    let answered = super::call(server, "database-query", &delete).await;
+    assert_eq!(answered, ("http_status".to_owned(), "the API answered 400 Bad Request".to_owned()));
     let count = json!({"sql": "SELECT count(*) AS rows FROM feedback"});
-    let told = super::call(server, "database-query", &count).await;
-    assert_eq!(told, ("completed".to_owned(), r#"[{"rows":5}]"#.to_owned()));
+    let answered = super::call(server, "database-query", &count).await;
+    assert_eq!(answered, ("completed".to_owned(), r#"[{"rows":5}]"#.to_owned()));
 }

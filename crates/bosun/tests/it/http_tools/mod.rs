@@ -125,10 +125,10 @@ async fn a_failure_is_read_by_the_model_with_a_bounded_body_and_without_secrets(
     let server = world.start().await;
     let body = json!({"input": "How is it?", "target": {"type": "agent", "name": "forecaster"}});
     let answer = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
-    let (status, said) = status_and_text(&answer);
+    let (status, text) = status_and_text(&answer);
     assert_eq!(status, "completed", "{}", answer.text);
     let expect = "The service says: Error: the API answered 404 Not Found\nno such city for key [redacted]; xxx";
-    assert!(said.starts_with(expect) && said.ends_with("x…") && said.len() < 9_000, "{said}");
+    assert!(text.starts_with(expect) && text.ends_with("x…") && text.len() < 9_000, "{text}");
     let entry = &answer.body["toolExecutionHistory"][0];
     assert_eq!(entry["error"]["code"], "http_status", "{entry}");
     assert!(!answer.text.contains(KEY));

@@ -28,7 +28,7 @@ struct ConnectionCounter {
 }
 
 impl ConnectionCounter {
-    async fn set() -> Self {
+    async fn start() -> Self {
         let first = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = first.local_addr().expect("an address").port();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -156,7 +156,7 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_redirect_reaches_a_private_address_unless_the_operator_allows_it() {
-    let counter = ConnectionCounter::set().await;
+    let counter = ConnectionCounter::start().await;
     let targets = targets(counter.port);
     assert!(targets.len() >= 150, "{}", targets.len());
     let known = targets.clone();
@@ -170,7 +170,7 @@ async fn no_redirect_reaches_a_private_address_unless_the_operator_allows_it() {
     for (index, target) in targets.iter().enumerate() {
         let (code, message) = call(&server, "hop", &json!({"to": index.to_string()})).await;
         let is_refused = code == "address_not_allowed"
-            || (code == "tool_failed" && message == "the API answered with a redirect that leads nowhere");
+            || (code == "tool_failed" && message == "the API answered with a redirect without a usable `Location`");
         assert!(is_refused, "{target}: {code} {message}");
         assert_eq!(counter.connections(), 0, "{target}");
     }
@@ -206,8 +206,8 @@ async fn a_redirect_is_followed_if_the_manifest_says_so_and_takes_no_key_to_anot
     world.set("BOSUN_ALLOW_PRIVATE", other.url.trim_start_matches("http://"));
     let server = world.start().await;
     let check = async |tool: &str, to: &str, code: &str, message: &str| {
-        let told = call(&server, tool, &json!({"to": to})).await;
-        assert_eq!(told, (code.to_owned(), message.to_owned()), "{tool} {to}");
+        let answered = call(&server, tool, &json!({"to": to})).await;
+        assert_eq!(answered, (code.to_owned(), message.to_owned()), "{tool} {to}");
     };
     check("hop", "same", "completed", "received").await;
     check("hop", "other", "completed", "received elsewhere").await;

@@ -213,12 +213,12 @@ async fn faults_of_a_request() {
 #[tokio::test]
 async fn warnings_of_a_request() {
     let site = Site::open().await;
-    for (count, told) in [(WARNINGS_KEPT, WARNINGS_KEPT), (WARNINGS_KEPT + 5, WARNINGS_KEPT + 1)] {
+    for (count, listed) in [(WARNINGS_KEPT, WARNINGS_KEPT), (WARNINGS_KEPT + 5, WARNINGS_KEPT + 1)] {
         let unknown: Map<String, Value> = (0..count).map(|number| (format!("unknown{number}"), json!(1))).collect();
         let answer = site.create(Value::Object(unknown)).await;
         answer.is_taken();
         let warnings = answer.body["warnings"].as_array().expect("warnings");
-        assert_eq!(warnings.len(), told);
+        assert_eq!(warnings.len(), listed);
         let last = warnings.last().and_then(Value::as_str).expect("a warning");
         assert_eq!(last.starts_with("5 further"), count > WARNINGS_KEPT, "{last}");
     }

@@ -14,65 +14,65 @@ use crate::{support::until, terminal::Terminal};
 #[derive(Clone, Copy)]
 enum Expect {
     /// The call succeeds, and the result begins with this.
-    Says(&'static str),
+    Succeeds(&'static str),
     /// The call fails with this code, and the message has this in it.
     Fails(&'static str, &'static str),
     /// The server has no tools: it is in this phase, and its message has this in it.
-    Lacks(&'static str, &'static str),
+    HasNoTools(&'static str, &'static str),
 }
 
-use Expect::{Fails, Lacks, Says};
+use Expect::{Fails, HasNoTools, Succeeds};
 
 const EXPECTED: &[(&str, Expect)] = &[
-    ("good", Says("hi")),
-    ("newest", Says("hi")),
-    ("banner", Says("hi")),
-    ("slow-start", Says("hi")),
-    ("exit-at-start", Lacks("failed", "exit status: 3; it wrote to standard error:\nthe licence has expired")),
-    ("silent-at-start", Lacks("discovering", "it has not answered yet")),
-    ("garbage-at-start", Lacks("failed", "it closed the connection before it answered")),
-    ("error-at-start", Lacks("failed", "the error -32603: the database is locked")),
-    ("wrong-id-at-start", Lacks("failed", "got 4000")),
-    ("wrong-version", Says("hi")),
-    ("exit-at-list", Lacks("failed", "the program ended with exit status: 1")),
-    ("silent-at-list", Lacks("failed", "no answer, and no progress, within 3s")),
-    ("error-at-list", Lacks("failed", "no tools today")),
-    ("list-is-a-text", Lacks("failed", "the answer to `tools/list` has no list of tools")),
-    ("list-is-null", Lacks("failed", "the answer to `tools/list` has no list of tools")),
-    ("endless-pages", Lacks("failed", "more than 100 pages")),
-    ("same-page", Lacks("failed", "a page that leads to itself")),
-    ("too-many-tools", Lacks("failed", "more than 1000 tools")),
-    ("odd-tools", Says("hi")),
-    ("huge-list", Lacks("failed", "no answer, and no progress, within 3s")),
+    ("good", Succeeds("hi")),
+    ("newest", Succeeds("hi")),
+    ("banner", Succeeds("hi")),
+    ("slow-start", Succeeds("hi")),
+    ("exit-at-start", HasNoTools("failed", "exit status: 3; it wrote to standard error:\nthe licence has expired")),
+    ("silent-at-start", HasNoTools("discovering", "it has not answered yet")),
+    ("garbage-at-start", HasNoTools("failed", "it closed the connection before it answered")),
+    ("error-at-start", HasNoTools("failed", "the error -32603: the database is locked")),
+    ("wrong-id-at-start", HasNoTools("failed", "got 4000")),
+    ("wrong-version", Succeeds("hi")),
+    ("exit-at-list", HasNoTools("failed", "the program ended with exit status: 1")),
+    ("silent-at-list", HasNoTools("failed", "no answer, and no progress, within 3s")),
+    ("error-at-list", HasNoTools("failed", "no tools today")),
+    ("list-is-a-text", HasNoTools("failed", "the answer to `tools/list` has no list of tools")),
+    ("list-is-null", HasNoTools("failed", "the answer to `tools/list` has no list of tools")),
+    ("endless-pages", HasNoTools("failed", "more than 100 pages")),
+    ("same-page", HasNoTools("failed", "a page that leads to itself")),
+    ("too-many-tools", HasNoTools("failed", "more than 1000 tools")),
+    ("odd-tools", Succeeds("hi")),
+    ("huge-list", HasNoTools("failed", "no answer, and no progress, within 3s")),
     ("exit-at-call", Fails("outcome_unknown", "exit status: 137; it wrote to standard error:\nout of memory")),
     ("exit-once", Fails("outcome_unknown", "the connection to the server broke")),
     ("silent-at-call", Fails("tool_timeout", "no answer, and no progress, within 3s")),
     ("error-at-call", Fails("tool_failed", "the error -32603: the disk is full")),
     ("failing-tool", Fails("tool_failed", "no such city")),
     ("wrong-id-at-call", Fails("tool_timeout", "no answer, and no progress")),
-    ("answers-twice", Says("hi")),
-    ("garbage-at-call", Says("hi")),
+    ("answers-twice", Succeeds("hi")),
+    ("garbage-at-call", Succeeds("hi")),
     ("null-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("list-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("empty-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
-    ("odd-content", Says(r#"{"type":"hologram","voxels":7}"#)),
+    ("odd-content", Succeeds(r#"{"type":"hologram","voxels":7}"#)),
     ("wrong-structure", Fails("tool_failed", "the result does not match the tool's `outputSchema`")),
-    ("large-result", Says("x")),
+    ("large-result", Succeeds("x")),
     ("huge-result", Fails("tool_timeout", "no answer, and no progress")),
     ("slow-drip", Fails("tool_timeout", "no answer, and no progress")),
-    ("progress", Says("hi")),
-    ("flood", Says("hi")),
-    ("error-flood", Says("hi")),
-    ("asks-for-sampling", Says("I was told: ")),
-    ("asks-for-elicitation", Says("I was told: this client does not support elicitation")),
-    ("asks-with-defaults", Says("I was told: this client does not support elicitation")),
-    ("asks-for-roots", Says("I was told: this client does not support roots")),
+    ("progress", Succeeds("hi")),
+    ("flood", Succeeds("hi")),
+    ("error-flood", Succeeds("hi")),
+    ("asks-for-sampling", Succeeds("I was told: ")),
+    ("asks-for-elicitation", Succeeds("I was told: this client does not support elicitation")),
+    ("asks-with-defaults", Succeeds("I was told: this client does not support elicitation")),
+    ("asks-for-roots", Succeeds("I was told: this client does not support roots")),
     ("wants-input", Fails("tool_failed", "the tool asks for more input from a user")),
     ("wants-form", Fails("tool_failed", "the tool asks for more input from a user")),
-    ("changes", Says("hi")),
-    ("changes-schema", Lacks("quarantined", "1 are withheld because they have changed")),
-    ("list-changed-storm", Says("hi")),
-    ("ignores-end", Says("hi")),
+    ("changes", Succeeds("hi")),
+    ("changes-schema", HasNoTools("quarantined", "1 withheld because of changes")),
+    ("list-changed-storm", Succeeds("hi")),
+    ("ignores-end", Succeeds("hi")),
 ];
 
 /// The most memory that the server may have used, in kilobytes: 48 connections, and messages of 16 MiB.
@@ -91,7 +91,7 @@ async fn every_misbehaviour_has_a_clear_outcome() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     for (name, expect) in EXPECTED {
         // Little time only where an answer never comes.
-        let timeout = if matches!(expect, Lacks(..) | Fails("tool_timeout", _)) { "3s" } else { "60s" };
+        let timeout = if matches!(expect, HasNoTools(..) | Fails("tool_timeout", _)) { "3s" } else { "60s" };
         world.stand_in(name, name, &format!("  timeout: {timeout}\n"));
     }
     let server = world.start().await;
@@ -109,18 +109,18 @@ async fn check(world: &World, server: &crate::program::Server, name: &str, expec
         _ => (format!("{name}-echo"), json!({"text": "hi"})),
     };
     let answer = match expect {
-        Lacks(phase, _) => {
+        HasNoTools(phase, _) => {
             world.until(server, name, phase).await;
             world.until_no_tool(server, &tool).await;
             world.call(server, &tool, &arguments).await
         }
-        Says(_) | Fails(..) => {
+        Succeeds(_) | Fails(..) => {
             world.until_tool(server, &tool).await;
             world.call(server, &tool, &arguments).await
         }
     };
     match expect {
-        Says(text) => {
+        Succeeds(text) => {
             assert_eq!(answer["status"]["phase"], "done", "{name}: {answer:#}");
             assert!(text_of(&answer).starts_with(text), "{name}: {:.200}", text_of(&answer));
         }
@@ -129,7 +129,7 @@ async fn check(world: &World, server: &crate::program::Server, name: &str, expec
             assert_eq!(error["code"], code, "{name}: {answer:#}");
             assert!(error["message"].as_str().unwrap().contains(text), "{name}: {error}");
         }
-        Lacks(_, text) => {
+        HasNoTools(_, text) => {
             assert_eq!(answer["error"]["code"], "tools_not_found", "{name}: {answer:#}");
             let message = answer["error"]["message"].as_str().unwrap();
             assert!(message.contains(text), "{name}: {message}");
@@ -226,7 +226,7 @@ async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_
 }
 
 #[tokio::test]
-async fn a_server_of_the_replaced_transport_is_told_what_to_use() {
+async fn a_server_of_the_replaced_transport_is_refused_with_what_to_use() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     let head = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: MCPServer\nmetadata: {name: old}\n";
     world.write("old.yaml", &format!("{head}spec: {{address: {{value: 'http://127.0.0.1:9/sse'}}, transport: sse}}\n"));

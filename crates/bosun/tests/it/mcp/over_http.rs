@@ -92,7 +92,7 @@ async fn tokens_are_sent_and_renewed() {
 async fn a_server_that_cannot_be_used_says_why() {
     for (behaviour, expect) in [
         ("wants-oauth", "the browser flow of OAuth is not served"),
-        ("html", "it is of `text/html` where JSON or an event stream belongs; is the address right?"),
+        ("html", "it answers with `text/html` instead of JSON or an event stream; is the address right?"),
         ("redirect", "HTTP 307"),
     ] {
         let (world, stand_in, server) = open(behaviour, "").await;

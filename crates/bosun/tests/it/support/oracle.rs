@@ -34,7 +34,7 @@ const LONGEST_JOURNAL: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) name: String,
-    /// The server said that the query exists.
+    /// The server acknowledged that the query exists.
     pub(crate) acknowledged: bool,
     /// The client asked for its end.
     pub(crate) cancelled: bool,
@@ -232,9 +232,9 @@ fn check_child(journal: &Journal, by_name: &HashMap<&str, &Journal>, violations:
     let Some(parent) = by_name.get(lineage.parent_name.as_str()) else { return };
     let mut fault = |what: String| violations.push(format!("{}: {what}", journal.head.name));
     let ends = |event: &Event| matches!(event, Event::ChildEnded { call, .. } if *call == lineage.call);
-    let told = parent.entries.iter().filter(|entry| ends(&entry.event)).count();
-    if told > 1 {
-        fault(format!("its end was told {told} times"));
+    let reported = parent.entries.iter().filter(|entry| ends(&entry.event)).count();
+    if reported > 1 {
+        fault(format!("its end was reported {reported} times"));
     }
     let outcome = parent.entries.iter().find_map(|entry| match &entry.event {
         Event::CallFinished { call, outcome } if *call == lineage.call => Some(outcome),
@@ -292,7 +292,7 @@ fn answer(entries: &[Entry]) -> Option<&str> {
 fn check_record(record: &Record, journal: &Journal, tree: &[&Journal], violations: &mut Vec<String>) {
     let mut fault = |what: String| violations.push(format!("{}: {what}", record.name));
     match &record.ended {
-        None => fault("its client was never told how it ended".into()),
+        None => fault("its client never learned how it ended".into()),
         Some((state, response)) => {
             if state != journal.head.status().as_str() {
                 fault(format!("was {state} to its client and is {:?}", journal.head.status()));
@@ -325,12 +325,12 @@ fn check_record(record: &Record, journal: &Journal, tree: &[&Journal], violation
                 fault(format!("{call}: result `{}` was acknowledged, and {resolved:?} is recorded", post.content));
             }
             PostVerdict::Conflict if same || resolved.is_none() => {
-                fault(format!("{call}: result `{}` was told to be another one than {resolved:?}", post.content));
+                fault(format!("{call}: result `{}` was refused as different from {resolved:?}", post.content));
             }
             PostVerdict::Gone => {
                 let state = tree.iter().find_map(|journal| journal.head.call(call)).map(|call| call.state);
                 if !matches!(state, Some(CallState::Expired | CallState::Cancelled)) {
-                    fault(format!("{call}: was told to be too late, and is {state:?}"));
+                    fault(format!("{call}: was refused as too late, and is {state:?}"));
                 }
             }
             PostVerdict::Accepted | PostVerdict::Replayed | PostVerdict::Conflict => {}
@@ -429,7 +429,7 @@ fn check_ledger(ledger: &Path, journals: &[Journal], figures: &mut Figures, viol
                         matches!(&**outcome, Outcome::Failure { code, .. } if code == outcome_code::OUTCOME_UNKNOWN);
                     figures.outcome_unknown += u64::from(is_unknown);
                     if tool.starts_with("ledger") && outcome.is_success() && ran == 0 {
-                        violations.push(format!("ledger: {call} is said to have run and did not"));
+                        violations.push(format!("ledger: {call} has succeeded without a run"));
                     }
                 }
                 _ => {}

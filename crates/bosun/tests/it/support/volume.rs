@@ -124,7 +124,7 @@ fn used(data: &Path) -> u64 {
 }
 
 fn remount(data: &Path, size: &str) {
-    try_remount(data, size).unwrap_or_else(|complaint| panic!("{complaint}"));
+    try_remount(data, size).unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn try_remount(data: &Path, size: &str) -> Result<String, String> {
@@ -136,7 +136,7 @@ fn limit_files(server: &Server, size: &str) {
 }
 
 fn run(command: &mut Command) -> String {
-    try_run(command).unwrap_or_else(|complaint| panic!("{complaint}"))
+    try_run(command).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn try_run(command: &mut Command) -> Result<String, String> {

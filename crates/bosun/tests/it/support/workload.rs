@@ -1,8 +1,8 @@
 //! Clients that run queries without a pause, each with a behaviour of its own, and record their answers.
 //!
 //! They survive the server: a request without an answer is retried with the next process, and one that is refused
-//! because the server is temporarily unavailable is retried with the same one. Their complaints go into their record,
-//! and from there to the oracle.
+//! because the server is temporarily unavailable is retried with the same one. The violations that they find go into their
+//! record, and from there to the oracle.
 
 use std::{
     sync::{
@@ -233,12 +233,12 @@ impl<'a> QueryClient<'a> {
         // A query has at most ten calls, so it cannot pause more often than that.
         for _ in 0..40 {
             match query.state() {
-                "queued" | "running" => query = self.look().await,
+                "queued" | "running" => query = self.read().await,
                 "awaiting_approval" if self.behaviour == ClientBehaviour::Late => {
-                    query = self.let_approval_pass(&query).await;
+                    query = self.approve_after_deadline(&query).await;
                 }
                 "awaiting_approval" => query = self.decide(&query).await,
-                "waiting" if self.behaviour == ClientBehaviour::Late => query = self.let_it_pass(&query).await,
+                "waiting" if self.behaviour == ClientBehaviour::Late => query = self.post_after_deadline(&query).await,
                 "waiting" => query = self.answer(&query).await,
                 "held" => query = self.resume().await,
                 "completed" | "failed" | "cancelled" => return self.end(&query).await,
@@ -262,7 +262,7 @@ impl<'a> QueryClient<'a> {
         let path = if self.rng.chance(50) { "?wait=20s" } else { "" };
         // A creation that arrives behind a deletion would be a new query.
         if self.rng.chance(20) && self.behaviour != ClientBehaviour::Delete {
-            self.send_and_go(Method::POST, path, &body).await;
+            self.send_without_waiting(Method::POST, path, &body).await;
         }
         let created = self.client.retry_until_answered(Method::POST, path, Some(&body)).await;
         match created.answer.status {
@@ -277,7 +277,7 @@ impl<'a> QueryClient<'a> {
         }
     }
 
-    async fn look(&mut self) -> Answer {
+    async fn read(&mut self) -> Answer {
         let path = format!("/{}?wait=20s&view=rfc", self.record.name);
         let answer = self.client.get(&path).await;
         if answer.status != 200 {
@@ -287,10 +287,10 @@ impl<'a> QueryClient<'a> {
     }
 
     /// Sends a request and does not wait for its answer.
-    async fn send_and_go(&mut self, method: Method, path: &str, body: &Value) {
-        let patience = Duration::from_micros(self.rng.within(0..6_000));
+    async fn send_without_waiting(&mut self, method: Method, path: &str, body: &Value) {
+        let timeout = Duration::from_micros(self.rng.within(0..6_000));
         // Answered, lost or still on its way: this client will not know.
-        let _ = tokio::time::timeout(patience, self.client.ask(&method, path, Some(body))).await;
+        let _ = tokio::time::timeout(timeout, self.client.ask(&method, path, Some(body))).await;
     }
 
     /// Answers the waiting calls, as this client behaves.
@@ -310,7 +310,7 @@ impl<'a> QueryClient<'a> {
                 let (posted, _) =
                     tokio::join!(client.retry_until_answered(Method::POST, &path, Some(&body)), self.cancel());
                 self.note(call, &self.content(call, 0), &posted.answer);
-                return self.look().await;
+                return self.read().await;
             }
             ClientBehaviour::Batch => {
                 let entry = |call: &str| result(call, &self.content(call, 0));
@@ -327,7 +327,7 @@ impl<'a> QueryClient<'a> {
         }
         match last {
             Some(answer) if answer.status == 200 && answer.body.get("state").is_some() => answer,
-            _ => self.look().await,
+            _ => self.read().await,
         }
     }
 
@@ -342,7 +342,7 @@ impl<'a> QueryClient<'a> {
         };
         match self.behaviour {
             ClientBehaviour::Hold => body["continueExecution"] = json!(false),
-            ClientBehaviour::Lost => self.send_and_go(Method::POST, &path, &body).await,
+            ClientBehaviour::Lost => self.send_without_waiting(Method::POST, &path, &body).await,
             ClientBehaviour::Twice | ClientBehaviour::Rivals => {
                 let other =
                     if self.behaviour == ClientBehaviour::Rivals { self.content(call, 1) } else { content.clone() };
@@ -366,14 +366,14 @@ impl<'a> QueryClient<'a> {
     async fn decide(&mut self, query: &Answer) -> Answer {
         let Some(call) = query.body["approvals"][0]["id"].as_str().map(str::to_owned) else {
             self.fault(format!("waits for no approval: {}", query.body));
-            return self.look().await;
+            return self.read().await;
         };
         let approve = self.rng.chance(60);
         let path = self.approval_path();
         match self.behaviour {
             ClientBehaviour::Cancel => return self.cancel().await,
             ClientBehaviour::Change => self.change().await,
-            ClientBehaviour::Lost => self.send_and_go(Method::POST, &path, &decision(&call, approve)).await,
+            ClientBehaviour::Lost => self.send_without_waiting(Method::POST, &path, &decision(&call, approve)).await,
             ClientBehaviour::Twice | ClientBehaviour::Rivals => {
                 let other = if self.behaviour == ClientBehaviour::Rivals { !approve } else { approve };
                 let (body, other_body) = (decision(&call, approve), decision(&call, other));
@@ -383,17 +383,17 @@ impl<'a> QueryClient<'a> {
                 );
                 self.note_decision(&call, approve, &first.answer);
                 self.note_decision(&call, other, &second.answer);
-                return self.look().await;
+                return self.read().await;
             }
             _ => {}
         }
         let posted = self.client.retry_until_answered(Method::POST, &path, Some(&decision(&call, approve))).await;
         self.note_decision(&call, approve, &posted.answer);
-        self.look().await
+        self.read().await
     }
 
     /// Waits for the approval to expire, then approves anyway.
-    async fn let_approval_pass(&mut self, query: &Answer) -> Answer {
+    async fn approve_after_deadline(&mut self, query: &Answer) -> Answer {
         let call = query.body["approvals"][0]["id"].as_str().unwrap_or_default().to_owned();
         self.watch_to_the_end().await;
         let posted = self.client.post(&self.approval_path(), &decision(&call, true)).await;
@@ -401,7 +401,7 @@ impl<'a> QueryClient<'a> {
             self.fault(format!("a late approval was answered with {}: {}", posted.status, posted.body));
         }
         self.note_decision(&call, true, &posted);
-        self.look().await
+        self.read().await
     }
 
     fn approval_path(&self) -> String {
@@ -421,7 +421,7 @@ impl<'a> QueryClient<'a> {
     }
 
     /// Waits for the call to expire, then posts anyway.
-    async fn let_it_pass(&mut self, query: &Answer) -> Answer {
+    async fn post_after_deadline(&mut self, query: &Answer) -> Answer {
         let calls = query.waiting_calls();
         self.watch_to_the_end().await;
         for (call, _) in &calls {
@@ -432,7 +432,7 @@ impl<'a> QueryClient<'a> {
             }
             self.note(call, &content, &posted);
         }
-        self.look().await
+        self.read().await
     }
 
     /// Follows the stream, across as many processes as it takes, and checks it against an uninterrupted reading.
@@ -483,7 +483,7 @@ impl<'a> QueryClient<'a> {
         if cancelled.status != 200 {
             self.fault(format!("its cancellation was answered with {}: {}", cancelled.status, cancelled.body));
         }
-        self.look().await
+        self.read().await
     }
 
     /// Changes what can be changed into something that it never was.
@@ -492,7 +492,7 @@ impl<'a> QueryClient<'a> {
         let body = json!({"ttl": format!("{hours}h"), "metadata": {"labels": {"hours": hours.to_string()}}});
         let path = format!("/{}", self.record.name);
         if self.rng.chance(20) {
-            self.send_and_go(Method::PUT, &path, &body).await;
+            self.send_without_waiting(Method::PUT, &path, &body).await;
         }
         let changed = self.client.retry_until_answered(Method::PUT, &path, Some(&body)).await.answer;
         if changed.status != 200 || changed.body["metadata"]["labels"] != body["metadata"]["labels"] {
@@ -524,7 +524,7 @@ impl<'a> QueryClient<'a> {
             409 if resumed.repeated && resumed.answer.code() == "query_not_held" => {}
             status => self.fault(format!("to continue was answered with {status}: {}", resumed.answer.body)),
         }
-        self.look().await
+        self.read().await
     }
 
     /// The query has ended: every earlier answer is still true.
@@ -542,7 +542,7 @@ impl<'a> QueryClient<'a> {
         if self.behaviour == ClientBehaviour::Change {
             self.change().await;
         }
-        let still = self.look().await;
+        let still = self.read().await;
         if self.record.ended != Some(ending(&still)) {
             self.fault(format!("ended as {:?} and then was {}", self.record.ended, still.body));
         }

@@ -72,22 +72,25 @@ async fn a_query_is_one_trace_across_a_pause_and_a_restart_without_any_content()
     assert_eq!((&created["traceId"], &created["parentSpanId"]), (&json!(TRACE), &json!("b7ad6b7169203331")));
     assert_eq!(attribute(created, "http.response.status_code"), "200");
 
-    let legs = named(&spans, "invoke_agent pilot", 2);
+    let runs = named(&spans, "invoke_agent pilot", 2);
     let chats = named(&spans, "chat remote", 2);
     let tool = named(&spans, "execute_tool calculator", 1)[0];
-    for span in legs.iter().chain(&chats).chain([&tool]) {
+    for span in runs.iter().chain(&chats).chain([&tool]) {
         assert_eq!(span["traceId"], TRACE, "{span:#}");
     }
-    for (leg, chat) in legs.iter().zip(&chats) {
-        assert_eq!(leg["parentSpanId"], created["spanId"], "both legs stem from the request that created the query");
-        assert_eq!(chat["parentSpanId"], leg["spanId"]);
+    for (run, chat) in runs.iter().zip(&chats) {
+        assert_eq!(
+            run["parentSpanId"], created["spanId"],
+            "both runs are children of the request that created the query"
+        );
+        assert_eq!(chat["parentSpanId"], run["spanId"]);
     }
-    assert_eq!(tool["parentSpanId"], legs[0]["spanId"]);
-    assert_eq!(attribute(legs[0], "bosun.query.state"), "waiting");
-    assert_eq!(attribute(legs[1], "bosun.query.state"), "completed");
-    for leg in &legs {
-        assert_eq!(attribute(leg, "gen_ai.operation.name"), "invoke_agent");
-        assert_eq!(attribute(leg, "bosun.query.name"), "q");
+    assert_eq!(tool["parentSpanId"], runs[0]["spanId"]);
+    assert_eq!(attribute(runs[0], "bosun.query.state"), "waiting");
+    assert_eq!(attribute(runs[1], "bosun.query.state"), "completed");
+    for run in &runs {
+        assert_eq!(attribute(run, "gen_ai.operation.name"), "invoke_agent");
+        assert_eq!(attribute(run, "bosun.query.name"), "q");
     }
     for chat in &chats {
         assert_eq!(attribute(chat, "gen_ai.operation.name"), "chat");
@@ -96,23 +99,23 @@ async fn a_query_is_one_trace_across_a_pause_and_a_restart_without_any_content()
     }
     assert!(attribute(tool, "gen_ai.tool.call.id").as_str().is_some_and(|id| id.starts_with("call_")), "{tool}");
 
-    // The delivery is another trace, which the second leg is linked to.
+    // The delivery is another trace, which the second run is linked to.
     let delivery = named(&spans, "POST /v1/namespaces/{namespace}/queries/{name}/tool-result", 1)[0];
     assert!(DELIVERER.contains(delivery["traceId"].as_str().expect("an id")), "{delivery}");
-    assert_eq!(legs[1]["links"][0]["traceId"], delivery["traceId"]);
-    assert_eq!(legs[0]["links"], Value::Null);
+    assert_eq!(runs[1]["links"][0]["traceId"], delivery["traceId"]);
+    assert_eq!(runs[0]["links"], Value::Null);
 
     // The model gets the very span that calls it, the client's tool the request that began it all.
-    let told: Vec<_> =
+    let sent: Vec<_> =
         traced.model.requests().iter().map(|asked| asked.header("traceparent").map(str::to_owned)).collect();
     let of = |span: &Value| Some(format!("00-{TRACE}-{}-01", span["spanId"].as_str().expect("an id")));
-    assert_eq!(told, [of(chats[0]), of(chats[1])]);
+    assert_eq!(sent, [of(chats[0]), of(chats[1])]);
     assert_eq!(Some(handed_out), of(created));
 
     let received = received.lock().expect("what was received");
     let everything = received.iter().map(|(_, body)| body.to_string()).collect::<String>();
-    for said in [QUESTION, RESULT, "secret-harbour", "6 * 7", "Be brief."] {
-        assert!(!everything.contains(said), "{said} is in a span");
+    for content in [QUESTION, RESULT, "secret-harbour", "6 * 7", "Be brief."] {
+        assert!(!everything.contains(content), "{content} is in a span");
     }
     assert!(received.iter().all(|(headers, _)| headers["authorization"] == "Bearer of-the-collector"));
     let log = std::fs::read_to_string(traced.world.log()).expect("a log");
@@ -124,9 +127,9 @@ async fn a_query_that_no_caller_traces_is_one_trace_of_its_own() {
     let (_, spans, handed_out, _) = run_query(&[]).await;
     let created = named(&spans, "POST /v1/namespaces/{namespace}/queries", 1)[0];
     assert_eq!(created["parentSpanId"], Value::Null);
-    let legs = named(&spans, "invoke_agent pilot", 2);
-    for leg in legs {
-        assert_eq!((&leg["traceId"], &leg["parentSpanId"]), (&created["traceId"], &created["spanId"]), "{leg:#}");
+    let runs = named(&spans, "invoke_agent pilot", 2);
+    for run in runs {
+        assert_eq!((&run["traceId"], &run["parentSpanId"]), (&created["traceId"], &created["spanId"]), "{run:#}");
     }
     assert!(handed_out.contains(created["traceId"].as_str().expect("an id")), "{handed_out}");
 }

@@ -149,7 +149,7 @@ fn derived_faults(dialect: AnyDialect, json: &str) -> impl Iterator<Item = Strin
         AnyDialect::Gemini => "/0/functionDeclarations/0/parametersJsonSchema",
         AnyDialect::Ollama => "/0/function/parameters",
         AnyDialect::Mcp => "/0/inputSchema",
-        // The first are held to it by the tests of `bosun-core`, the others are not JSON Schema.
+        // The first are checked by the tests of `bosun-core`, the others are not JSON Schema.
         AnyDialect::Served(_) | AnyDialect::GeminiOpenApi | AnyDialect::Ark => "/none",
     };
     let declared: Value = serde_json::from_str(json).unwrap();
@@ -181,7 +181,7 @@ fn the_corpus_passes_the_definition_check() {
                     let toolset = Toolset::merge(Mode::N8n, Vec::new(), tools);
                     for dialect in AnyDialect::ALL {
                         let declarations = dialect.declare_toolset(&toolset);
-                        // Names are Gemini's own rule, and no matter of the schema.
+                        // Names are Gemini's own rule, and not a matter of the schema.
                         let quarantined =
                             declarations.quarantined.iter().filter(|tool| !tool.reason.contains("has a name"));
                         refused.extend(quarantined.map(|tool| format!("{id} {version:?}: {tool:?}\n  {schema}")));

@@ -36,7 +36,7 @@ fn a_change_applies_from_then_on_and_leaves_the_rest_as_it_was() {
     assert_eq!(
         change(Changed { by: Actor::of_key("ci").unwrap(), ..Changed::default() }),
         [],
-        "an empty change is no event"
+        "an empty change is not an event"
     );
     let labelled = Changed { labels: all_changed().labels, ..Changed::default() };
     apply(&mut head, NOW, change(labelled));
@@ -94,7 +94,7 @@ fn only_requested_limits_change_and_never_beyond_the_maximum() {
         (AskedLimits { max_tool_calls: Some(0), ..none }, AskedLimits { max_tool_calls: Some(0), ..none }),
     ] {
         assert_eq!(asked.changes(now, wide), expect, "{asked:?}");
-        assert_eq!(asked.changes(expect.replace_in(now), wide), none, "repeating it is no change: {asked:?}");
+        assert_eq!(asked.changes(expect.replace_in(now), wide), none, "repeating it changes nothing: {asked:?}");
     }
     // A client that sends back what it has read does not shorten a limit, even if the maximum is lower by now.
     let (more, less) =

@@ -100,7 +100,7 @@ fn only_calls_that_wait_for_approval_can_be_decided() {
     assert_eq!(head.status(), Status::Waiting, "a client can do something");
     assert_eq!(decide_at(&mut head, NOW, approve(None), None), DecisionVerdict::NotAwaiting);
     let delivery = to_call(&head, 1, ok("forged"));
-    assert_eq!(post(&mut head, delivery), DeliveryVerdict::Unknown, "a result is no approval");
+    assert_eq!(post(&mut head, delivery), DeliveryVerdict::Unknown, "a result is not an approval");
     let events = cancel(&head, None, &Actor::local());
     apply(&mut head, NOW, events);
     head.calls.swap(0, 1);

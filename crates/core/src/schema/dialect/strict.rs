@@ -21,7 +21,7 @@ const MAX_ENUM_VALUES: usize = 1_000;
 const MAX_TEXT: usize = 120_000;
 
 /// Keywords that constrain the value and that the subset supports.
-const TAKEN: &[&str] = &[
+const SUPPORTED: &[&str] = &[
     "type",
     "properties",
     "required",
@@ -153,7 +153,7 @@ fn schema(
             }
             "description" if strict.contains_key("description") => {}
             silent if SILENT.contains(&silent) => {}
-            taken if TAKEN.contains(&taken) => _ = strict.insert(name.clone(), value.clone()),
+            supported if SUPPORTED.contains(&supported) => _ = strict.insert(name.clone(), value.clone()),
             // An unknown keyword has no effect either.
             unknown if !keyword::KNOWN.contains(&unknown) => {}
             _ => return Err(refuse(&at, format!("`{name}` cannot be expressed"))),

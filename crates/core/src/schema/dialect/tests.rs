@@ -90,7 +90,7 @@ fn old_shape() -> Value {
 }
 
 #[test]
-fn a_tuple_is_no_part_of_a_strict_subset() {
+fn a_tuple_is_not_part_of_a_strict_subset() {
     for (dialect, strict) in
         [(Dialect::OpenAiChatStrict, "/0/function/strict"), (Dialect::AnthropicStrict, "/0/strict")]
     {
@@ -166,7 +166,7 @@ fn strict_reports_what_it_weakened() {
 
 #[test]
 fn what_cannot_be_strict_is_declared_without() {
-    for (property, told) in [
+    for (property, loss) in [
         (json!({"type": "object"}), "properties.p: not strict: an object must say what its properties are"),
         (
             json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}),
@@ -183,7 +183,7 @@ fn what_cannot_be_strict_is_declared_without() {
     ] {
         let (declaration, losses) = declared(Dialect::OpenAiChatStrict, json!({"properties": {"p": property}}));
         assert_eq!(declaration[0]["function"]["strict"], json!(false));
-        assert_eq!(losses, [format!("tool `my.tool`: {told}")]);
+        assert_eq!(losses, [format!("tool `my.tool`: {loss}")]);
     }
 }
 

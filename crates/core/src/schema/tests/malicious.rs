@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn every_dialect_says_json_or_quarantines(schema in any_schema()) {
+    fn every_dialect_writes_json_or_quarantines(schema in any_schema()) {
         let toolset = Toolset::merge(Mode::N8n, vec![], vec![Tool::new("t", "", schema, Binding::External)]);
         for dialect in Dialect::ALL {
             let declarations = toolset.declarations(dialect);

@@ -1,6 +1,6 @@
 //! Text search over tools: BM25 on names, descriptions and parameter names.
 //!
-//! The index is built once, with the catalogue, and holds numbers only. A word of the name counts more than one of the
+//! The index is built once, by the first search of a catalogue. A word of the name counts more than one of the
 //! description. Ties keep the catalogue's order, so the results of a search are deterministic.
 
 use std::{

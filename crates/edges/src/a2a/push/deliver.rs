@@ -68,7 +68,7 @@ pub async fn deliver_notifications(app: AppState) {
                 };
                 for webhook in due {
                     let key = webhook.key();
-                    if has_room(&busy, &key.namespace) && busy.insert(key) {
+                    if may_begin(&busy, &key.namespace) && busy.insert(key) {
                         posting.push(deliver(&app, &poster, webhook));
                     }
                 }
@@ -78,7 +78,7 @@ pub async fn deliver_notifications(app: AppState) {
 }
 
 /// Whether another request may begin; no namespace takes all of them.
-fn has_room(busy: &HashSet<WebhookKey>, namespace: &Namespace) -> bool {
+fn may_begin(busy: &HashSet<WebhookKey>, namespace: &Namespace) -> bool {
     let mut shares = HashMap::<&Namespace, usize>::new();
     busy.iter().for_each(|key| *shares.entry(&key.namespace).or_default() += 1);
     busy.len() < AT_ONCE && shares.get(namespace).is_none_or(|share| *share < AT_ONCE_IN_NAMESPACE)
@@ -146,21 +146,21 @@ fn backoff(attempts: u32) -> Duration {
     FIRST_BACKOFF.saturating_mul(1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX)).min(LONGEST_BACKOFF)
 }
 
-/// The entries after `after` that a receiver is told of, with the bodies to post.
+/// The entries after `after` that a receiver is notified of, with the bodies to post.
 fn notifications(stored: &Stored, after: Seq, target: &PushTarget) -> Vec<(Seq, Vec<String>)> {
     let generation = if target.is_v03 { Generation::V03 } else { Generation::V1 };
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     stream::replay(stored, after, |seq, head, transcript, events| {
         let bodies: Vec<Value> = match generation {
             Generation::V1 => events.iter().map(|event| json!(event)).collect(),
             // 0.3 posts the task.
             Generation::V03 => vec![v03::task(&task::task(head, transcript, Shown::all(None)), false)],
         };
-        // A larger one is read with `GetTask`, of which the status tells.
+        // A larger event is not posted: its receiver sees the next status, and reads the task with `GetTask`.
         let bodies = bodies.iter().map(Value::to_string).filter(|body| body.len() <= EVENT_BYTES);
-        told.push((seq, bodies.collect()));
+        notifications.push((seq, bodies.collect()));
     });
-    told
+    notifications
 }
 
 fn post(target: &PushTarget, body: &str) -> WebhookPost {
@@ -191,8 +191,8 @@ mod tests {
             id: id.to_string(),
         };
         let mut busy: HashSet<_> = (0..AT_ONCE_IN_NAMESPACE).map(|id| key("a", id)).collect();
-        assert!(!has_room(&busy, &"a".parse().unwrap()) && has_room(&busy, &"b".parse().unwrap()));
+        assert!(!may_begin(&busy, &"a".parse().unwrap()) && may_begin(&busy, &"b".parse().unwrap()));
         busy.extend((0..AT_ONCE).map(|id| key("c", id)));
-        assert!(!has_room(&busy, &"b".parse().unwrap()));
+        assert!(!may_begin(&busy, &"b".parse().unwrap()));
     }
 }

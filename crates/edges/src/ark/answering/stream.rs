@@ -1,7 +1,7 @@
 //! A query's journal as server-sent events.
 //!
 //! [`EventTranslator`] is the whole translation: each entry of the journal becomes at most one event with an
-//! `id`, `<uid>.<seq>`, so a client that shows its last `id` gets exactly what comes after it. Text of
+//! `id`, `<uid>.<seq>`, so a client that sends its last `id` gets exactly what comes after it. Text of
 //! a turn that is still being written, and the `error` that goes before the `complete` of a failed
 //! query, have no `id`: they are sent again with the entry that they belong to. Watching changes nothing: a subscriber
 //! that disconnects cancels nothing.
@@ -266,7 +266,7 @@ impl EventTranslator {
                 let shown = self.calls.get(call)?;
                 let outcome = match expired(&shown.asked, shown.is_decided) {
                     Outcome::Failure { code, .. } if code == outcome_code::CALL_EXPIRED => {
-                        Outcome::failure(code, "no result was delivered in time; the agent was told so")
+                        Outcome::failure(code, "no result was delivered in time; the agent continues without it")
                     }
                     outcome => outcome,
                 };

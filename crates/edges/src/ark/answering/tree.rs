@@ -1,4 +1,4 @@
-//! Queries below a query, as its clients see them: their open calls beside its own, and the tree itself.
+//! Queries below a query, as its clients see them: their open calls next to its own, and the tree itself.
 
 use std::sync::Arc;
 

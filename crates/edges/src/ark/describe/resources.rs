@@ -1,6 +1,6 @@
 //! The operations on resources, described.
 //!
-//! Six kinds have the same five operations, so they are a table with one line for each kind.
+//! All kinds have the same five operations, so they are a table with one line for each kind.
 
 use bosun_engine::resource::ResourceKind;
 use bosun_reading::{

@@ -42,7 +42,7 @@ pub(crate) const FIELDS: FieldTable = &[
     Field::new("metadata", || object_schema(METADATA, &[])),
     Field::new(
         "spec",
-        || json!({"type": "object", "description": "The fields of an evaluation, instead of beside it"}),
+        || json!({"type": "object", "description": "The fields of an evaluation; they may be in here or next to it"}),
     ),
     Field::new("name", name_schema),
     Field::new("type", || json!({"enum": ["direct", "query"]})),

@@ -234,7 +234,7 @@ fn read_decision(fields: &BodyFields<'_>) -> Option<Decision> {
     match word.as_deref() {
         Some("approved") => Some(Decision::Approved { arguments }),
         Some("rejected") if arguments.is_some() => {
-            fields.reject("arguments", "contradiction", "are of no use for a call that is rejected");
+            fields.reject("arguments", "contradiction", "have no effect on a call that is rejected");
             None
         }
         Some("rejected") => Some(Decision::Rejected { reason }),

@@ -95,10 +95,10 @@ pub(crate) async fn list_conversations(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: (paging, memory, conversation, said_by), warnings }: Params<ConversationListParams>,
+    Params { given: (paging, memory, conversation, messages), warnings }: Params<ConversationListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
     let listed = app.engine.conversations(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = listed.items.last().filter(|_| listed.more).map(|last| last.latest.to_string());
     let items: Vec<_> = listed
@@ -123,10 +123,10 @@ pub(crate) async fn list_messages(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: (paging, memory, conversation, said_by), warnings }: Params<ConversationListParams>,
+    Params { given: (paging, memory, conversation, messages), warnings }: Params<ConversationListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
     let listed = app.engine.conversation_turns(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = token(&listed);
     let items: Vec<_> = listed.items.iter().flat_map(stored).collect();
@@ -138,18 +138,18 @@ pub(crate) async fn list_messages(
 /// `GET …/conversations/{id}`
 pub(crate) async fn get_conversation(
     State(app): State<AppState>,
-    Params { given: (paging, memory, said_by), warnings }: Params<GetParams>,
+    Params { given: (paging, memory, messages), warnings }: Params<GetParams>,
     path: ConversationPath,
 ) -> Result<Response, ApiError> {
     let wanted =
-        WantedConversations { memory: memory.memory, id: Some(path.conversation_id.clone()), query: said_by.query };
+        WantedConversations { memory: memory.memory, id: Some(path.conversation_id.clone()), query: messages.query };
     Ok(with_warnings(Json(read(&app.engine, &path, &paging, wanted).await?), &warnings))
 }
 
 /// `GET …/memories/{name}/conversations/{id}/messages`
 pub(crate) async fn get_memory_messages(
     State(app): State<AppState>,
-    Params { given: (paging, said_by), warnings }: Params<GetInMemoryParams>,
+    Params { given: (paging, messages), warnings }: Params<GetInMemoryParams>,
     MemoryConversationPath { memory, conversation }: MemoryConversationPath,
 ) -> Result<Response, ApiError> {
     if app.engine.registry().window(&conversation.namespace, &memory).is_none() {
@@ -158,7 +158,7 @@ pub(crate) async fn get_memory_messages(
     let wanted = WantedConversations {
         memory: Some(memory),
         id: Some(conversation.conversation_id.clone()),
-        query: said_by.query,
+        query: messages.query,
     };
     Ok(with_warnings(Json(read(&app.engine, &conversation, &paging, wanted).await?), &warnings))
 }
@@ -168,9 +168,9 @@ pub(crate) async fn delete_conversations(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: (memory, conversation, said_by), warnings }: Params<DeleteParams>,
+    Params { given: (memory, conversation, messages), warnings }: Params<DeleteParams>,
 ) -> Result<Response, ApiError> {
-    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: said_by.query };
+    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
     app.engine.forget(caller.actor, Namespace::clone(&namespace), wanted).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
@@ -182,7 +182,7 @@ pub(crate) async fn delete_conversation(
     Params { given: memory, warnings }: Params<MemoryFilter>,
     path: ConversationPath,
 ) -> Result<Response, ApiError> {
-    forget(&app.engine, caller, &path, memory, None).await?;
+    delete_messages(&app.engine, caller, &path, memory, None).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
 
@@ -193,7 +193,7 @@ pub(crate) async fn delete_conversation_messages(
     Params { given: memory, warnings }: Params<MemoryFilter>,
     ConversationQueryPath { conversation, query }: ConversationQueryPath,
 ) -> Result<Response, ApiError> {
-    forget(&app.engine, caller, &conversation, memory, Some(query)).await?;
+    delete_messages(&app.engine, caller, &conversation, memory, Some(query)).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
 
@@ -224,7 +224,7 @@ async fn read(
 }
 
 /// Deletes the messages of a conversation, or those of one query in it.
-async fn forget(
+async fn delete_messages(
     engine: &Engine,
     caller: Caller,
     path: &ConversationPath,

@@ -234,7 +234,7 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
             (false, "ToolDelegated", format!("Call `{call}` is answered by query `{child}`"))
         }
         Event::ChildEnded { call, .. } => (false, "ChildEnded", format!("The query of call `{call}` has ended")),
-        Event::Settled => (false, "QuerySettled", "The tree was told of the end".to_owned()),
+        Event::Settled => (false, "QuerySettled", "The other queries of its tree were notified of the end".to_owned()),
         Event::CallFinished { call, outcome, .. } => describe_outcome("ToolFinished", call, outcome),
         Event::CallResolved { call, outcome, .. } => describe_outcome("ToolResultReceived", call, outcome),
         Event::CallApproved { call, by, .. } => {

@@ -1,7 +1,7 @@
 //! Handlers of namespaces: list and create them, and the check that one exists.
 //!
 //! A namespace exists as soon as something is in it: a resource, a query, a conversation, or a key that is scoped
-//! to it; an empty one can be created, too. Requests that put something into a new one are not refused. To list
+//! to it; an empty one can be created, too. Requests that put something into a new one are not refused. Listing
 //! what is in one that does not exist is ARK's 404, so that a misspelt name is not mistaken for an empty namespace.
 //! Lists that ARK does not have (the audit log, usage) outlive what they record, and are read without this check.
 

@@ -16,7 +16,7 @@ pub(crate) struct IdempotencyKey {
 impl ParamGroup for IdempotencyKey {
     const HEADERS: &'static [HeaderParameter<Self>] = &[HeaderParameter {
         name: "Idempotency-Key",
-        description: "Under which the same request may be repeated",
+        description: "A key under which the same request may be repeated",
         schema: || json!({"type": "string", "pattern": format!("^[!-~]{{1,{MAX_BYTES}}}$")}),
         read: |this, value| match value.to_str() {
             Ok(key) if (1..=MAX_BYTES).contains(&key.len()) => {

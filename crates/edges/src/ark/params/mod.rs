@@ -1,6 +1,6 @@
 //! Extractors of what a request says outside its body: path, query string and headers.
 //!
-//! A handler names the groups of parameters that it takes, as in `Params<(Waiting, ViewChoice)>`. Each group is a
+//! A handler names the groups of parameters that it takes, as in `Params<(WaitTime, ViewChoice)>`. Each group is a
 //! table ([`ParamGroup::QUERY`], [`ParamGroup::HEADERS`]) that reads its parameters and describes them in the
 //! OpenAPI document. A parameter that no group of the route has is ignored with a warning, whatever its value; all
 //! faults of the others are reported at once. Names in the path have extractors of their own, in [`path`].

@@ -56,7 +56,7 @@ impl ParamGroup for LastEventId {
         schema: text_schema,
         read: |this, value| {
             if !value.is_empty() {
-                // A value that is not text is no id of this server, and is refused as such later.
+                // A value that is not text is not an id of this server, and is refused as such later.
                 this.id = Some(String::from_utf8_lossy(value.as_bytes()).into_owned());
             }
             Ok(())

@@ -19,7 +19,7 @@ pub(crate) struct WaitTime {
 impl ParamGroup for WaitTime {
     const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
         names: &["wait"],
-        description: "How long to hold the answer back",
+        description: "How long to wait for the next state before answering",
         schema: || json!({"type": "string", "pattern": format!("^(true|false|0|0s|[1-9][0-9]*|{DURATION})$")}),
         read: |this, value, report| {
             let wait = read_wait(&Value::from(value)).ok_or("true, false or a duration such as `20s`")?;

@@ -50,7 +50,10 @@ pub(crate) const FIELDS: FieldTable = with_limits!(
         Field::new("apiVersion", text_schema),
         Field::new("kind", || json!({"const": "Query"})),
         Field::new("metadata", || object_schema(METADATA, &[])),
-        Field::new("spec", || json!({"type": "object", "description": "The fields of a query, instead of next to it"})),
+        Field::new(
+            "spec",
+            || json!({"type": "object", "description": "The fields of a query; they may be in here or next to it"})
+        ),
         Field::new("name", name_schema),
         Field::new("type", || json!({"enum": ["user", "messages"]})),
         Field::new("input", input::schema),
@@ -99,8 +102,8 @@ pub(crate) fn schema() -> Value {
 pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("serviceAccount", "there is no Kubernetes account to act as"),
     ("overrides", "headers belong to the manifests of models and tools"),
-    ("evaluators", "this version evaluates no answers"),
-    ("evaluatorSelector", "this version evaluates no answers"),
+    ("evaluators", "evaluate an answer with `POST …/evaluations`"),
+    ("evaluatorSelector", "evaluate an answer with `POST …/evaluations`"),
 ];
 
 /// Fields that make no sense for a query that does not exist yet.

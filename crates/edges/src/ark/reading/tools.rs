@@ -92,9 +92,9 @@ pub(crate) fn filter_schema() -> Value {
 
 /// Fields of ARK's agent tools that an entry of a query cannot have.
 const UNSERVED: &[(&str, &str)] = &[
-    ("labelSelector", "tools cannot be selected by label; name them"),
-    ("functions", "results are not transformed by this version"),
-    ("partial", "parameters cannot be fixed by this version; say them in the input"),
+    ("labelSelector", "select tools by their labels with `toolFilter`"),
+    ("functions", "filters of results belong to the manifest of the agent or the tool"),
+    ("partial", "preset parameters belong to the manifest of the agent"),
     ("approval", "whether calls wait for approval is set by the tool, its agent or the server"),
 ];
 

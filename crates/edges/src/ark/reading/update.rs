@@ -57,7 +57,10 @@ pub(crate) const FIELDS: FieldTable = with_limits!(
         Field::new("apiVersion", text_schema),
         Field::new("kind", || json!({"const": "Query"})),
         Field::new("metadata", || object_schema(METADATA, &[])),
-        Field::new("spec", || json!({"type": "object", "description": "The same fields, instead of next to it"})),
+        Field::new(
+            "spec",
+            || json!({"type": "object", "description": "The same fields; they may be in here or next to it"})
+        ),
     ]
 );
 const METADATA: FieldTable = &[Field::new("labels", texts_schema), Field::new("annotations", texts_schema)];

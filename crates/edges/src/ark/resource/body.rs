@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(value, after);
     }
 
-    /// What is left of a body is the `spec`, so a field of the table that were not read would be in it.
+    /// What is left of a body is the `spec`, so a field of the table that was not read would be in it.
     #[test]
     fn every_field_that_is_described_around_a_spec_is_read() {
         let read = |body: Value| create(ResourceKind::Memory, &Namespace::default(), Vec::new(), body);

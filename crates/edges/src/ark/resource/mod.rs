@@ -1,7 +1,7 @@
 //! Resources of all kinds: list, create, read, change, delete.
 //!
 //! Every kind has the same five operations and differs in two things only: how a body becomes a manifest
-//! ([`body`]), and how a manifest is shown ([`show`]). The list of tools is one for an end user ([`tool_list`]). Whether a manifest is in order is not decided here
+//! ([`body`]), and how a manifest is shown ([`show`]). The list of tools depends on the end user ([`tool_list`]). Whether a manifest is in order is not decided here
 //! but where files are read, so that a body and a file are held to the same rules.
 
 pub(crate) mod body;

@@ -2,7 +2,7 @@
 //! `/v1/resources/apis/{group}/{version}/{kind}`.
 //!
 //! The kind is its name or its plural, in any case. A client that accepts YAML gets YAML. Queries can be read here as
-//! the custom resources that they are in ARK; to ask one has a route of its own.
+//! the custom resources that they are in ARK; creating one has a route of its own.
 
 use std::fmt::Debug;
 
@@ -42,7 +42,7 @@ use crate::{
 };
 
 const YAML: &str = "application/yaml";
-/// The kind that is no resource: it is asked for, and not described.
+/// The kind that is not a resource: it is asked for, and not described.
 const QUERY: &str = "Query";
 const QUERIES: &str = "queries";
 const QUERY_VERSION: &str = "ark.mckinsey.com/v1alpha1";

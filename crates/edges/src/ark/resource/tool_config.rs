@@ -62,7 +62,7 @@ pub(super) fn read(fields: BodyFields<'_>, name: &str) -> ToolEntry {
         let required = match confirm {
             Some(Confirm::Always) => Some(true),
             Some(Confirm::Never) => Some(false),
-            // Actions wait for approval without being told to.
+            // Actions wait for approval by default.
             Some(Confirm::Auto) | None => (is_action && approval_timeout.is_some()).then_some(true),
         };
         if let Some(required) = required {

@@ -1,6 +1,6 @@
 //! The tools of a namespace, as the end user of a request can use them.
 //!
-//! A tool of an integration acts with the login of the end user, so its state depends on who asks: without an end user, the
+//! A tool of an integration acts with the login of the end user, so its state depends on the caller: without an end user, the
 //! registry says whether the operator has connected it.
 
 use std::collections::BTreeSet;

@@ -252,9 +252,9 @@ fn forged_tokens_are_refused() {
         check(provider.sign(&header(kind), &claims()), expect);
     }
     // Headers that ask to be believed, or that must be understood.
-    let stranger = Provider::new();
-    let own_key = json!({"alg": "EdDSA", "kid": "o", "jwk": stranger.keys()["keys"][2], "jku": "https://evil.example"});
-    check(stranger.sign(&own_key, &claims()), TokenError::Signature);
+    let other = Provider::new();
+    let own_key = json!({"alg": "EdDSA", "kid": "o", "jwk": other.keys()["keys"][2], "jku": "https://evil.example"});
+    check(other.sign(&own_key, &claims()), TokenError::Signature);
     check(
         provider.sign(&json!({"alg": "EdDSA", "kid": "o", "crit": ["b64"], "b64": false}), &claims()),
         TokenError::Malformed,

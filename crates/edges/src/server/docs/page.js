@@ -145,9 +145,9 @@ async function request(operation, inputs, text) {
   } catch {
     // It is text, and is shown as it is.
   }
-  const told = [...response.headers].filter(([name]) => ["warning", "idempotent-replayed"].includes(name));
+  const notable = [...response.headers].filter(([name]) => ["warning", "idempotent-replayed"].includes(name));
   const lines = [`${options.method} ${address}`, `${response.status} ${response.statusText}`];
-  return [...lines, ...told.map(([name, value]) => `${name}: ${value}`), "", shown].join("\n");
+  return [...lines, ...notable.map(([name, value]) => `${name}: ${value}`), "", shown].join("\n");
 }
 
 function draw(operation, api) {
@@ -156,7 +156,7 @@ function draw(operation, api) {
     {},
     element("span", { class: `method ${operation.method}` }, operation.method),
     element("span", { class: "path" }, operation.path),
-    element("span", { class: "told" }, operation.summary || ""),
+    element("span", { class: "operation-summary" }, operation.summary || ""),
   );
   const inner = element("div", {});
   if (operation.twin) inner.append(element("p", {}, "also ", element("code", {}, operation.twin)));

@@ -164,7 +164,7 @@ async fn a_bad_result_consumes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_message_puts_open_calls_aside_and_the_model_continues() {
+async fn a_plain_message_cancels_open_calls_and_the_model_continues() {
     let (world, task) = waiting_for_two().await;
     let mut words = message("m2", "Never mind, just say hello.");
     words["taskId"] = task["id"].clone();

@@ -28,7 +28,7 @@ async fn every_row_is_refused_with_its_code_and_changes_nothing() {
     let world = TestServer::new(calculating()).await;
     let path = format!("{}/../../fixtures/a2a/malformed.json", env!("CARGO_MANIFEST_DIR"));
     let groups: Vec<A2aRows> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let (mut sent, mut complaints) = (0, Vec::new());
+    let (mut sent, mut violations) = (0, Vec::new());
     for group in &groups {
         let request = group.request.clone().unwrap_or_else(|| "POST {agent}".to_owned());
         let (method, path) = request.split_once(' ').expect("a method and a path");
@@ -47,13 +47,13 @@ async fn every_row_is_refused_with_its_code_and_changes_nothing() {
             let code = reply.body["error"]["code"].as_i64().unwrap_or_default();
             if (reply.status.as_u16(), code) != (group.status, group.code) {
                 let text: String = text.chars().take(160).collect();
-                complaints
+                violations
                     .push(format!("{}: {request} {text}\n    is {} {code}: {}", group.what, reply.status, reply.body));
             }
             assert!(!reply.status.is_server_error(), "{}: {}", group.what, reply.body);
         }
     }
-    assert!(complaints.is_empty(), "{} of {sent}:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(violations.is_empty(), "{} of {sent}:\n{}", violations.len(), violations.join("\n"));
     assert!(sent >= 150, "{sent}");
     assert_eq!(world.get("/v1/queries").await.ok()["total"], 0, "nothing was created");
 }

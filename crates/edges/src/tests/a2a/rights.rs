@@ -64,7 +64,7 @@ async fn each_operation_has_its_right() {
     assert_eq!(
         (shown.get("artifacts"), shown.get("history")),
         (None, None),
-        "without `read` nothing that was said: {shown}"
+        "without `read` no content is shown: {shown}"
     );
 }
 

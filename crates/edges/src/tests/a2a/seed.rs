@@ -67,9 +67,9 @@ async fn a_request_with_the_extension_gets_neither_alias() {
         "message": {"kind": "message", "messageId": "m1", "role": "user", "parts": [{"kind": "text", "text": "25%?"}]},
         "metadata": {super::TOOLS: {"tools": [calculator()]}},
     })).await.ok();
-    let said = &sent["result"]["status"]["message"];
-    assert_eq!((said.get("toolCalls"), said.get("content")), (None, None), "{sent}");
-    assert_eq!(said["parts"][1]["data"]["toolCalls"][0]["function"]["name"], "calculator");
+    let status_message = &sent["result"]["status"]["message"];
+    assert_eq!((status_message.get("toolCalls"), status_message.get("content")), (None, None), "{sent}");
+    assert_eq!(status_message["parts"][1]["data"]["toolCalls"][0]["function"]["name"], "calculator");
 }
 
 #[tokio::test(start_paused = true)]

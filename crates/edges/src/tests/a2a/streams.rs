@@ -30,9 +30,9 @@ async fn a_stream_is_a_snapshot_then_the_answer_as_it_grows_then_the_end() {
     let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::stream(&["Here ", "it ", "is."])])).await;
     let events = all(stream(&world, V1, "SendStreamingMessage", json!({"message": message("m1", "Hi")})).await).await;
     assert_answer("a2a_stream", &Value::Array(events.clone()));
-    let told: Vec<_> = events.iter().map(brief).collect();
-    assert_eq!(told.first().map(String::as_str), Some("task WORKING"));
-    assert_eq!(told.last().map(String::as_str), Some("statusUpdate COMPLETED"));
+    let updates: Vec<_> = events.iter().map(brief).collect();
+    assert_eq!(updates.first().map(String::as_str), Some("task WORKING"));
+    assert_eq!(updates.last().map(String::as_str), Some("statusUpdate COMPLETED"));
     // Whatever came in pieces, the last piece of the answer is all of it.
     let last = events.iter().rev().find(|event| event["result"].get("artifactUpdate").is_some()).unwrap();
     let update = &last["result"]["artifactUpdate"];
@@ -91,9 +91,9 @@ async fn a_stream_resumes_after_the_last_event_that_a_client_has_seen() {
     let headers = [V1[0], V1[1], ("last-event-id", seen.id.as_deref().unwrap())];
     let resumed = stream(&world, &headers, "SubscribeToTask", json!({"id": task["id"]})).await;
     call(&world, "SendMessage", params).await;
-    let told: Vec<_> = all(resumed).await.iter().map(brief).collect();
-    assert_eq!(told.first().map(String::as_str), Some("statusUpdate WORKING"), "no snapshot again: {told:?}");
-    assert_eq!(told.last().map(String::as_str), Some("statusUpdate COMPLETED"));
+    let updates: Vec<_> = all(resumed).await.iter().map(brief).collect();
+    assert_eq!(updates.first().map(String::as_str), Some("statusUpdate WORKING"), "no snapshot again: {updates:?}");
+    assert_eq!(updates.last().map(String::as_str), Some("statusUpdate COMPLETED"));
     let foreign = [V1[0], V1[1], ("last-event-id", "019a0000-0000-7000-8000-000000000000.1")];
     let other = call(&world, "SendMessage", with_tools("m3")).await["task"].clone();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": other["id"]}});
@@ -102,7 +102,7 @@ async fn a_stream_resumes_after_the_last_event_that_a_client_has_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_refused_is_json_and_no_stream() {
+async fn a_request_that_is_refused_is_json_and_not_a_stream() {
     let world = TestServer::new(calculating()).await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {}});
     let refused = world.send("POST", MATH, V1, body.to_string()).await;

@@ -225,8 +225,8 @@ async fn parts_are_text_and_data_and_files_are_refused_by_type() {
     let mut asked = message("m1", "Look at this:");
     asked["parts"].as_array_mut().unwrap().push(json!({"data": {"a": [1, null]}}));
     call(&world, "SendMessage", json!({"message": asked})).await;
-    let told = format!("{:?}", world.model.requests().pop().unwrap().messages.last().unwrap());
-    assert!(told.contains(r#"Look at this:\n{\"a\":[1,null]}"#), "{told}");
+    let asked = format!("{:?}", world.model.requests().pop().unwrap().messages.last().unwrap());
+    assert!(asked.contains(r#"Look at this:\n{\"a\":[1,null]}"#), "{asked}");
     for part in [json!({"raw": "eA==", "mediaType": "image/png"}), json!({"url": "https://h/x.png"})] {
         let file = json!({"messageId": "m2", "role": "ROLE_USER", "parts": [part]});
         let reply = rpc(&world, V1, "SendMessage", json!({"message": file})).await;
@@ -271,7 +271,7 @@ async fn a_version_decides_which_methods_there_are() {
     assert_eq!(reply.ok()["id"], "x", "the trailing slash is the same endpoint");
 }
 
-/// What the journal of a task looks like is no secret of this edge: the same conversation over both.
+/// A client may ask for no history; the task has it nevertheless.
 #[tokio::test(start_paused = true)]
 async fn history_is_cut_from_its_beginning() {
     let world = saying("Hello!").await;

@@ -1,4 +1,4 @@
-//! DNS rebinding: names that resolve to something else the next time. All addresses are loopback ones: 127.0.0.1 plays the
+//! DNS rebinding: names that resolve to something else the next time. All addresses are loopback ones: 127.0.0.1 stands for the
 //! public address, which may be called, and 127.0.0.2 the private one, where a trap counts connections.
 
 use std::{

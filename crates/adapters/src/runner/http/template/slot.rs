@@ -63,7 +63,7 @@ impl Slot {
         }
     }
 
-    /// How messages call its value.
+    /// What messages call its value.
     pub(super) fn called(&self) -> String {
         match self {
             Self::Argument(path) if path.is_empty() => "the arguments".to_owned(),
@@ -196,7 +196,7 @@ impl<'a> SlotValues<'a> {
         }
     }
 
-    /// As [`SlotValues::text`], for a place that has no room for objects and lists.
+    /// As [`SlotValues::text`], for a place that cannot hold objects and lists.
     pub(super) fn scalar(self, slot: &Slot) -> Result<Option<Cow<'a, str>>, RenderError> {
         match self.get(slot) {
             Some(SlotValue::Argument(Value::Array(_) | Value::Object(_))) => Err(RenderError::NotScalar(slot.called())),

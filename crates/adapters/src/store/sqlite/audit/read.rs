@@ -34,16 +34,16 @@ pub(in super::super) fn search(
     namespace: &Namespace,
     search: &RecordSearch,
 ) -> Result<FoundRecords, StoreError> {
-    look(connection, namespace, search).map_err(unavailable)
+    scan(connection, namespace, search).map_err(unavailable)
 }
 
-fn look(connection: &Connection, namespace: &Namespace, search: &RecordSearch) -> rusqlite::Result<FoundRecords> {
+fn scan(connection: &Connection, namespace: &Namespace, search: &RecordSearch) -> rusqlite::Result<FoundRecords> {
     let snapshot = connection.unchecked_transaction()?;
     let mut find = snapshot.prepare_cached(FIND_CHAIN)?;
     let chain: Option<(i64, u64, u64)> =
         find.query_row([namespace.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
     let Some((chain, last, let_go)) = chain else { return Ok(FoundRecords::default()) };
-    let sieve = BlockFilter::of(search);
+    let filter = BlockFilter::of(search);
     let mut found = FoundRecords::default();
     let mut statement = snapshot.prepare_cached(SCAN)?;
     let mut scanned = 0;
@@ -53,8 +53,8 @@ fn look(connection: &Connection, namespace: &Namespace, search: &RecordSearch) -
         let block_end = last_of_block(end - 1);
         // The end of the block before it, or what was deleted, which is whole blocks.
         let before = (block_end - BLOCK).max(let_go);
-        let block = if sieve.matches_all() { None } else { AuditBlock::find(&snapshot, row(chain, block_end))? };
-        if block.is_some_and(|block| !sieve.may_match(&block)) {
+        let block = if filter.matches_all() { None } else { AuditBlock::find(&snapshot, row(chain, block_end))? };
+        if block.is_some_and(|block| !filter.may_match(&block)) {
             end = before + 1;
             continue;
         }

@@ -63,7 +63,7 @@ impl AuditRng {
 }
 
 /// One tampering by an attacker who has the file, but not the key.
-fn tamper(connection: &Connection, dice: &mut AuditRng) -> String {
+fn tamper(connection: &Connection, rng: &mut AuditRng) -> String {
     let keys: Vec<i64> = connection
         .prepare("SELECT key FROM audit ORDER BY key")
         .unwrap()
@@ -71,12 +71,12 @@ fn tamper(connection: &Connection, dice: &mut AuditRng) -> String {
         .unwrap()
         .map(Result::unwrap)
         .collect();
-    let mut pick = || keys[usize::try_from(dice.below(keys.len() as u64)).unwrap()];
+    let mut pick = || keys[usize::try_from(rng.below(keys.len() as u64)).unwrap()];
     let (one, other) = (pick(), pick());
     let body: String = connection.query_row("SELECT body FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
     let mac: Vec<u8> = connection.query_row("SELECT mac FROM audit WHERE key = ?1", [one], |row| row.get(0)).unwrap();
     let run = |sql: &str| connection.execute_batch(sql).unwrap();
-    match dice.below(15) {
+    match rng.below(15) {
         13 => {
             // As if it had been deleted for its age.
             run(&format!(
@@ -90,7 +90,7 @@ fn tamper(connection: &Connection, dice: &mut AuditRng) -> String {
             format!("the beginning cut at {one}")
         }
         0 => {
-            let at = usize::try_from(dice.below(body.len() as u64)).unwrap();
+            let at = usize::try_from(rng.below(body.len() as u64)).unwrap();
             let mut bytes = body.into_bytes();
             bytes[at] = if bytes[at] == b'x' { b'y' } else { b'x' };
             let changed = String::from_utf8_lossy(&bytes).into_owned();
@@ -99,7 +99,7 @@ fn tamper(connection: &Connection, dice: &mut AuditRng) -> String {
         }
         1 => {
             let mut mac = mac;
-            mac[usize::try_from(dice.below(32)).unwrap()] ^= 1 << dice.below(8);
+            mac[usize::try_from(rng.below(32)).unwrap()] ^= 1 << rng.below(8);
             connection.execute("UPDATE audit SET mac = ?2 WHERE key = ?1", (one, mac)).unwrap();
             format!("a bit of the seal of {one}")
         }
@@ -178,12 +178,12 @@ fn find_tamperings(dir: TempDir, rounds: u32) {
     let database = dir.path().join("bosun.db");
     let pristine = fs::read(&database).unwrap();
     assert!(faults(dir.path()).is_empty());
-    let mut dice = AuditRng(0x9e37_79b9_7f4a_7c15);
+    let mut rng = AuditRng(0x9e37_79b9_7f4a_7c15);
     for round in 0..rounds {
         fs::write(&database, &pristine).unwrap();
         let connection = Connection::open(&database).unwrap();
         connection.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF").unwrap();
-        let what = tamper(&connection, &mut dice);
+        let what = tamper(&connection, &mut rng);
         drop(connection);
         let found = faults(dir.path());
         assert!(!found.is_empty(), "round {round}: {what} was not found");

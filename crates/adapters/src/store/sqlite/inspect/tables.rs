@@ -105,7 +105,7 @@ fn get<T: FromSql>(row: &Row<'_>, index: usize) -> rusqlite::Result<T> {
     row.get(index)
 }
 
-/// Compares the open calls of each waiting query with its head, in both directions.
+/// A webhook belongs to a query, its cursor is not past the journal, and its target is JSON.
 fn check_webhooks(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let sql =
         "SELECT webhooks.id, queries.seq, webhooks.seq, target FROM webhooks LEFT JOIN queries ON query = queries.id";
@@ -123,6 +123,7 @@ fn check_webhooks(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) 
     })
 }
 
+/// Compares the open calls of each waiting query with its head, in both directions.
 fn check_claimable(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let mut listed = snapshot.prepare("SELECT call, namespace, tool FROM claimable WHERE query = ?1 ORDER BY call")?;
     let mut queries = snapshot.prepare(

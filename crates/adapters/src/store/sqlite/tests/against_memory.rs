@@ -104,7 +104,7 @@ impl<S: Store> StorePair<S> {
             }
             StoreStep::Await { query } => {
                 let position = self.writers[query].position();
-                self.results.push(words(self.store.durable(position).await));
+                self.results.push(text_of(self.store.durable(position).await));
             }
             // The caller provides the new store.
             StoreStep::Reopen => {}
@@ -113,7 +113,7 @@ impl<S: Store> StorePair<S> {
 
     async fn settle(&mut self) {
         for position in std::mem::take(&mut self.fates) {
-            self.results.push(words(self.store.durable(position).await));
+            self.results.push(text_of(self.store.durable(position).await));
         }
     }
 
@@ -170,7 +170,7 @@ impl<S: Store> StorePair<S> {
     }
 }
 
-fn words(result: Result<(), StoreError>) -> String {
+fn text_of(result: Result<(), StoreError>) -> String {
     result.map_or_else(|error| error.to_string(), |()| "kept".into())
 }
 

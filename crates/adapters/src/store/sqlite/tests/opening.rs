@@ -96,7 +96,7 @@ async fn another_programs_database_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused() {
+fn a_file_that_is_not_a_database_is_refused() {
     let directory = TestDirectory::new();
     fs::write(directory.database(), "these are my notes, do not lose them").unwrap();
     check(&directory, &["is not a Bosun store", "move it away"]);

@@ -313,7 +313,7 @@ fn find<'a>(manifests: &'a Manifests, namespace: &Namespace, name: &str) -> Opti
     tool.map(|tool| &tool.binding)
 }
 
-/// Removes all MCP servers but those that the tool may belong to, and returns the names of the others.
+/// Removes the MCP servers that cannot have the tool, and returns the names of those that remain.
 fn keep_servers_of(manifests: &mut Manifests, namespace: &Namespace, name: &str) -> Vec<String> {
     let declared = find(manifests, namespace, name).cloned();
     let may_have_it = |server: &McpServerManifest| {

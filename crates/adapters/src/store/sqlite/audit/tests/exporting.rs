@@ -30,16 +30,16 @@ async fn an_untouched_export_is_verified_without_its_store() {
 }
 
 /// One tampering with a file by an attacker without the key.
-fn tamper(text: &str, dice: &mut AuditRng) -> (Vec<u8>, String) {
+fn tamper(text: &str, rng: &mut AuditRng) -> (Vec<u8>, String) {
     let lines: Vec<&str> = text.lines().collect();
-    let mut pick = || usize::try_from(dice.below(lines.len() as u64)).unwrap();
+    let mut pick = || usize::try_from(rng.below(lines.len() as u64)).unwrap();
     let (one, other) = (pick(), pick());
     let join = |lines: &[&str]| (lines.join("\n") + "\n").into_bytes();
-    match dice.below(8) {
+    match rng.below(8) {
         0 | 1 => {
             let mut bytes = text.as_bytes().to_vec();
-            let at = usize::try_from(dice.below(bytes.len() as u64)).unwrap();
-            bytes[at] ^= 1 << dice.below(8);
+            let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+            bytes[at] ^= 1 << rng.below(8);
             (bytes, format!("a bit of byte {at}"))
         }
         2 => {
@@ -59,12 +59,12 @@ fn tamper(text: &str, dice: &mut AuditRng) -> (Vec<u8>, String) {
         }
         5 => (join(&lines[..one]), format!("cut before line {one}")),
         6 => {
-            let at = usize::try_from(dice.below(text.len() as u64)).unwrap();
+            let at = usize::try_from(rng.below(text.len() as u64)).unwrap();
             (text.as_bytes()[..at].to_vec(), format!("cut at byte {at}"))
         }
         _ => {
             // A whole namespace left out.
-            let namespace = if dice.below(2) == 0 { r#"{"namespace":"default""# } else { r#"{"namespace":"other""# };
+            let namespace = if rng.below(2) == 0 { r#"{"namespace":"default""# } else { r#"{"namespace":"other""# };
             let left: Vec<_> = lines.into_iter().filter(|line| !line.starts_with(namespace)).collect();
             (join(&left), format!("without {namespace}"))
         }
@@ -74,9 +74,9 @@ fn tamper(text: &str, dice: &mut AuditRng) -> (Vec<u8>, String) {
 #[tokio::test]
 async fn a_thousand_tamperings_with_an_export_are_found() {
     let (dir, keys, text) = exported().await;
-    let mut dice = AuditRng(0x2545_f491_4f6c_dd1d);
+    let mut rng = AuditRng(0x2545_f491_4f6c_dd1d);
     for round in 0..1_000 {
-        let (bytes, what) = tamper(&text, &mut dice);
+        let (bytes, what) = tamper(&text, &mut rng);
         let found = verified(&dir, &keys, &bytes);
         assert!(!found.faults.is_empty(), "round {round}: {what} was not found");
     }
