@@ -1,7 +1,7 @@
 // The existing ARK nodes, from the folder that ARK_NODES names: the package `n8n-nodes-ark`, built from a checkout. It is not
 // part of this repository. Without it, `tests/it/nodes.rs` replays what they send.
 import { randomUUID } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const ARK_NODES = process.env.ARK_NODES;
@@ -40,4 +40,35 @@ export function writeWorkflows(folder) {
 		};
 		writeFileSync(join(folder, `ark-${node}.json`), JSON.stringify(workflow));
 	}
+}
+
+/** The samples of the checkout that ARK_NODES was built in. */
+const SAMPLES = ARK_NODES && join(ARK_NODES, '../samples');
+
+/** Whether the checkout has the sample of a quality gate: an agent answers, an evaluator judges, and the score decides. */
+export const HAS_QUALITY_GATE = Boolean(ARK_NODES) && existsSync(join(SAMPLES, 'n8n-workflows/n8n-workflow.json'));
+
+/** Writes that sample into `folder` as a user would fill it in: with credentials, an address, and without Slack. Its agent and evaluator are served as they are. */
+export function writeQualityGate(folder, ticketsUrl, scenes) {
+	const workflow = JSON.parse(readFileSync(join(SAMPLES, 'n8n-workflows/n8n-workflow.json'), 'utf8'));
+	for (const node of workflow.nodes) {
+		if (node.type.startsWith('CUSTOM.')) {
+			node.type = node.type.replace('CUSTOM', 'n8n-nodes-ark');
+			node.credentials = { arkApi: { id: CREDENTIAL.id, name: CREDENTIAL.name } };
+		} else if (node.type === 'n8n-nodes-base.httpRequest') {
+			Object.assign(node.parameters, { url: ticketsUrl, authentication: 'none' });
+			delete node.credentials;
+		} else if (node.type === 'n8n-nodes-base.slack') {
+			Object.assign(node, { disabled: true });
+			delete node.credentials;
+		} else if (node.type === 'n8n-nodes-base.webhook') {
+			node.webhookId = randomUUID();
+		}
+	}
+	Object.assign(workflow, { id: 'arkqualitygate01', active: false });
+	writeFileSync(join(folder, 'ark-quality-gate.json'), JSON.stringify(workflow));
+	const templates = join(SAMPLES, 'ark-templates');
+	for (const file of readdirSync(templates)) copyFileSync(join(templates, file), join(folder, 'agents', file));
+	const script = join(folder, 'agents/model.script.yaml');
+	writeFileSync(script, readFileSync(script, 'utf8').replace(/^otherwise:/m, `${scenes}$&`));
 }

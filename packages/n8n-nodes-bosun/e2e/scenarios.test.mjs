@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 
-import { ARK_NODES, CASES } from './ark-nodes.mjs';
+import { ARK_NODES, CASES, HAS_QUALITY_GATE } from './ark-nodes.mjs';
 import { openEditor } from './browser/editor.mjs';
 import { REPOSITORY, until } from './lib.mjs';
 import { startEverything } from './world.mjs';
@@ -254,6 +254,17 @@ describe('11: the existing ARK nodes', { skip: ARK_NODES ? false : 'ARK_NODES na
 			for (const [name, value] of Object.entries(flat(expect))) assert.equal(flat(found)[name], value, JSON.stringify({ found, parameters }));
 		});
 	}
+});
+
+describe('11: the sample of a quality gate', { skip: HAS_QUALITY_GATE ? false : 'ARK_NODES names no checkout with samples' }, () => {
+	it('sends an answer that the evaluator finds good enough', async () => {
+		const ticket = { issue: 'I cannot log in', customer_name: 'Ada', customer_email: 'ada@example.org', account_type: 'pro', priority: 'high' };
+		const answer = await run('customer-support', ticket);
+		assert.deepEqual(answer, { status: 'success', message: 'Response sent to customer', quality_score: '0.85' });
+		const [{ to, body }] = services.tickets;
+		assert.equal(to, 'ada@example.org');
+		assert.match(body, /Please reset your password\./);
+	});
 });
 
 describe('the docs', () => {

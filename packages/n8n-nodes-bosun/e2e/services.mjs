@@ -1,6 +1,7 @@
 // What the sample workflows find on the web, on loopback: a search engine, a page, a database and facts about countries.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { json } from 'node:stream/consumers';
 
 /** SearXNG's answer to a search, as far as n8n's tool reads it. */
 const found = (query) => ({
@@ -17,6 +18,7 @@ const found = (query) => ({
 /** Answers `hold` only when the test releases it, so that a test knows that a tool is running. */
 export async function startServices() {
 	const held = [];
+	const tickets = [];
 	let onHold = () => {};
 	const server = createServer(async (request, answer) => {
 		const url = new URL(request.url, 'http://localhost');
@@ -25,6 +27,10 @@ export async function startServices() {
 		if (url.pathname === '/prices/rival') return send({ price: '49 EUR a seat' });
 		if (url.pathname === '/capital') return send({ France: 'Paris' }[url.searchParams.get('country')]);
 		if (url.pathname === '/query') return send([{ comment: 'The price went up' }, { comment: 'Too slow' }]);
+		if (url.pathname === '/tickets') {
+			tickets.push(await json(request));
+			return send({ taken: true });
+		}
 		if (url.pathname === '/hold') {
 			held.push(() => send({ held: 'and released' }));
 			return onHold();
@@ -38,6 +44,7 @@ export async function startServices() {
 		port: server.address().port,
 		/** Resolves when a tool asks for /hold. */
 		holding: () => new Promise((resolve) => (held.length > 0 ? resolve() : (onHold = resolve))),
+		tickets,
 		release: () => held.splice(0).forEach((send) => send()),
 		stop: () => server.close(),
 	};

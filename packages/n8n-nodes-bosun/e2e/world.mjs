@@ -2,7 +2,7 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { ARK_NODES, CREDENTIAL, writeWorkflows } from './ark-nodes.mjs';
+import { ARK_NODES, CREDENTIAL, HAS_QUALITY_GATE, writeQualityGate, writeWorkflows } from './ark-nodes.mjs';
 import { Bosun, copyWith, freePort, N8n, PACKAGE, REPOSITORY, startModelApi, workFolder } from './lib.mjs';
 import { startMailServer } from './mail.mjs';
 import { startServices } from './services.mjs';
@@ -23,6 +23,7 @@ export async function startEverything() {
 	appendFileSync(join(samples, 'models.script.yaml'), readFileSync(join(PACKAGE, 'e2e/models.script.yaml')));
 
 	if (ARK_NODES) writeWorkflows(samples);
+	if (HAS_QUALITY_GATE) writeQualityGate(samples, `${services.url}/tickets`, readFileSync(join(PACKAGE, 'e2e/quality-gate.script.yaml'), 'utf8'));
 
 	const models = await startModelApi({ folder, script: join(samples, 'models.script.yaml') });
 	const bosun = await Bosun.start({ folder, manifests: join(samples, 'agents') });
