@@ -177,9 +177,12 @@ class Comparison:
         if found is None:
             return self.tally.add("wrong", f"{self.where}: no operation found for {self.spec['http']['url']}")
         path, method, item, operation = found
-        # Alone, since others may have a path that this one fits, too; what follows `#` is never sent.
-        alone = {re.split("[#?]", path)[0]: {"parameters": item["parameters"], method: operation}}
-        self.api = OpenAPI.from_dict({**self.document, "paths": alone}, config=Config(spec_validator_cls=None, extra_media_type_deserializers=deserializers()))
+        # Without other paths that its own fits, too; what follows `#` is never sent.
+        own = re.split("[#?]", path)[0]
+        filled = re.sub(r"\{[^}]*\}", "x", own)
+        others = {one: value for one, value in self.document["paths"].items() if not re.fullmatch(pattern(one), filled)}
+        paths = {own: {"parameters": item["parameters"], method: operation}, **others}
+        self.api = OpenAPI.from_dict({**self.document, "paths": paths}, config=Config(spec_validator_cls=None, extra_media_type_deserializers=deserializers()))
         properties, required = schema.get("properties", {}), schema.get("required", [])
         self.operation = operation
         self.parameters = placed([follow(self.document, one) for one in (item.get("parameters") or []) + (operation.get("parameters") or [])])
@@ -237,6 +240,11 @@ class Comparison:
         if media.startswith("multipart/") and isinstance(value, dict):
             return {key: [text_of(one) for one in member] if isinstance(member, list) else text_of(member) for key, member in value.items()}
         return value
+
+
+def pattern(path):
+    """A pattern of the paths that a template stands for."""
+    return "[^/]+".join(re.escape(part) for part in re.split(r"\{[^}]*\}", re.split("[#?]", path)[0]))
 
 
 def decoded(value):

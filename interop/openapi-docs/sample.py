@@ -3,6 +3,7 @@
 import contextlib
 import random
 import re
+import warnings
 
 import rstr
 from second import resolve
@@ -20,7 +21,10 @@ FORMATS = {
     "ipv6": "2001:db8::1",
     "byte": "YWI=",
 }
+KINDS = {"object": dict, "array": list, "integer": int, "number": (int, float), "boolean": bool, "string": str}
 TEXT = "ab&c"
+# Patterns of other languages may be doubtful in this one.
+warnings.simplefilter("ignore", FutureWarning)
 DEEPEST = 6
 
 
@@ -54,11 +58,12 @@ def sample(schema, root, depth=0):
         return schema["const"]
     if "enum" in schema:
         return next((one for one in schema["enum"] if one not in ("", None)), schema["enum"][0])
-    if schema.get("default") not in (None, "", [], {}):
-        return schema["default"]
     kind = schema.get("type", "object" if "properties" in schema else "string")
     if isinstance(kind, list):
         kind = next((one for one in kind if one != "null"), "null")
+    default = schema.get("default")
+    if default not in (None, "", [], {}) and isinstance(default, KINDS.get(kind, object)):
+        return default
     if kind == "object":
         return an_object(schema, root, depth)
     if kind == "array":
@@ -75,9 +80,16 @@ def sample(schema, root, depth=0):
 def an_object(schema, root, depth):
     members = schema.get("properties", {})
     required = set(schema.get("required", []))
-    made = {key: sample(value, root, depth + 1) for key, value in members.items() if key in required or depth < 2}
+    chosen = {key for key in members if key in required or depth < 2}
+    # An object without members cannot be told from an absent one in most styles.
+    if not chosen and depth < DEEPEST:
+        chosen = set(list(members)[:1])
+    made = {key: sample(value, root, depth + 1) for key, value in members.items() if key in chosen}
     for key in required - set(made):
         made[key] = TEXT
+    more = schema.get("additionalProperties")
+    if not made and more is not False and depth < DEEPEST:
+        made["a"] = sample(more, root, depth + 1) if isinstance(more, dict) else TEXT
     return made
 
 
@@ -129,7 +141,7 @@ def a_text(schema):
         return text
     fits = lambda one: re.search(pattern, one) and len(one) >= least and (most is None or len(one) <= most)
     with contextlib.suppress(re.error, OverflowError, ValueError):  # a pattern in the language of another library
-        known = [text, "abc", "A", "a-b", *("7" * length for length in range(1, 20))]
+        known = [text, "abc", "A", "a-b", "example.com", *("7" * length for length in range(1, 20))]
         made = rstr.Rstr(random.Random(7))
         printable = lambda one: one.isprintable() and one.strip() == one
         attempts = (made.xeger(pattern.replace(r"\p{", "[^")[:500]) for _ in range(200))

@@ -23,10 +23,16 @@ class Deserializers(dict):
     """JSON under every name that it has, and every kind of text; openapi-core knows a few names of them."""
 
     def __contains__(self, media):
-        return is_json(media) or media.startswith("text/")
+        return media.startswith("text/") or self.is_json(media)
 
     def __getitem__(self, media):
-        return (lambda value, **_: json.loads(value)) if is_json(media) else (lambda value, **_: value.decode() if isinstance(value, bytes) else value)
+        if self.is_json(media):
+            return lambda value, **_: json.loads(value)
+        return lambda value, **_: value.decode() if isinstance(value, bytes) else value
+
+    @staticmethod
+    def is_json(media):
+        return is_json(media) or media in {"*/*", "application/*"}
 
 
 def deserializers():

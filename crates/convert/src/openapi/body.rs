@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use super::{
     OpenApiDocument,
     operation::{OperationDraft, described, is_slot_name},
-    reference,
     style::{ParameterStyle, ValueShape, resolved},
 };
 use crate::{Warning, document::Path, format::clip, found::Report};
