@@ -155,7 +155,7 @@ def without_annotations(value):
 
 
 def form(document, content):
-    """An object in a form is JSON unless a style is named, as OpenAPI 3.0.4 and 3.1.1 have clarified; it takes it for pairs."""
+    """An object in a form is JSON unless a style is named, as OpenAPI 3.0.4 and 3.1.1 have clarified; openapi-core reads pairs."""
     schema = follow(document, (content or {}).get("schema"))
     members = schema.get("properties") if isinstance(schema, dict) else None
     encoding = dict(content.get("encoding") or {})

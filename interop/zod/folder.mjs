@@ -90,7 +90,7 @@ async function run(file, bare) {
     createTool: (options) => { add(options.id, options.inputSchema); return options; },
     DynamicStructuredTool: Kept, DynamicTool: Kept, StructuredTool: class {}, Tool: class {},
     McpServer: function () { return server(); },
-    createWorkflow: workflow,
+    createWorkflow: workflow, jsonSchema: (schema) => schema, zodSchema: (schema) => schema,
   };
   const modules = new Map();
   const load = (name, from) => {
@@ -193,4 +193,5 @@ for (const name of readdirSync(folder, { recursive: true }).sort()) {
   }
 }
 console.log(Object.entries(counts).map(([what, count]) => `${what} ${count}`).join(', '));
-if (counts.different || !counts.equal) process.exit(1);
+// Something that a file began may go on.
+process.exit(counts.different || !counts.equal ? 1 : 0);

@@ -85,7 +85,7 @@ fn essence(media: &str) -> String {
     media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Whether a body is JSON. A range that JSON is in is taken for it: the schema says no more.
+/// Whether a body is JSON. A media range that includes JSON is sent as JSON: the schema says no more.
 fn is_json(media: &str) -> bool {
     matches!(media, JSON | "text/json" | "*/*" | "application/*") || media.ends_with("+json")
 }
