@@ -10,30 +10,38 @@ use serde_saphyr::{Error, Location, Spanned, budget, options};
 
 use crate::{Data, Fault, Faults, Member, Node, SourcePlace, Tree as _};
 
-/// The largest file that is read.
-pub const LARGEST_FILE: usize = 1024 * 1024;
+/// The largest file that is read: all operations of a large API, as `bosun convert` writes them, fit into one.
+pub const LARGEST_FILE: usize = 16 * 1024 * 1024;
+
+/// The most nodes of a small file, and of any file. In between it is one for each [`BYTES_OF_A_NODE`], which manifests
+/// stay far below and a file of aliases or brackets does not.
+const NODES_OF_SMALL: usize = 50_000;
+const NODES_OF_ANY: usize = 1_000_000;
+const BYTES_OF_A_NODE: usize = 8;
 
 /// Reads all documents of a file; empty ones are left out.
 ///
 /// # Errors
 /// With the first fault of the syntax: what follows it cannot be trusted.
 pub fn parse(file: &Path, text: &str) -> Result<Vec<Node>, Faults> {
+    if text.len() > LARGEST_FILE {
+        let message = format!("file has {} bytes, more than the {LARGEST_FILE} that are read", text.len());
+        return Err(Fault::of_file(file, "file_too_large", message).hint("split it into several files").into());
+    }
+    let nodes = (text.len() / BYTES_OF_A_NODE).clamp(NODES_OF_SMALL, NODES_OF_ANY);
     let options = options! {
         // `no` and `on` are strings, as in YAML 1.2.
         strict_booleans: true,
         budget: budget! {
-            max_nodes: 50_000,
-            max_events: 200_000,
+            max_nodes: nodes,
+            max_events: 4 * nodes,
+            max_documents: 10_000,
             max_depth: 64,
             max_anchors: 1_000,
             max_aliases: 1_000,
             max_recorded_anchor_events: 100_000,
         },
     };
-    if text.len() > LARGEST_FILE {
-        let message = format!("file has {} bytes, more than the {LARGEST_FILE} that are read", text.len());
-        return Err(Fault::of_file(file, "file_too_large", message).hint("split it into several files").into());
-    }
     match serde_saphyr::from_multiple_with_options::<Spanned<Data>>(text, options) {
         Ok(documents) => Ok(documents.into_iter().map(Node::from).filter(|node| !node.is_null()).collect()),
         Err(error) => Err(syntax_fault(file, &error).into()),

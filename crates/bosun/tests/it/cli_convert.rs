@@ -67,6 +67,43 @@ fn what_is_converted_passes_the_check() {
     }
 }
 
+/// As large as the APIs of Stripe and GitHub: more than a megabyte, and more than a thousand operations.
+#[test]
+fn a_large_api_moves_whole() {
+    let description = "A part of a large API. ".repeat(50);
+    let paths: serde_json::Map<String, serde_json::Value> = (0..1_100)
+        .map(|index| {
+            let operation = serde_json::json!({
+                "operationId": format!("part{index}"),
+                "description": description,
+                "parameters": [{"name": "id", "in": "query", "schema": {"type": "integer"}}],
+            });
+            (format!("/parts/{index}"), serde_json::json!({"get": operation}))
+        })
+        .collect();
+    let api = serde_json::json!({
+        "openapi": "3.0.3", "info": {"title": "Parts", "version": "1"},
+        "servers": [{"url": "https://parts.example.com"}], "paths": paths,
+    });
+    let folder = folder(&[("api.json", &api.to_string())]);
+    let converted = run(folder.path(), &["convert", "api.json", "--to", "ark-manifest"]);
+    assert_eq!(converted.code, 0, "{}", converted.stderr);
+    assert!(converted.stdout.len() > 1024 * 1024, "{} bytes are no large file", converted.stdout.len());
+    fs::create_dir(folder.path().join("agents")).unwrap();
+    fs::write(folder.path().join("agents/parts.yaml"), &converted.stdout).unwrap();
+    let checked = run(folder.path(), &["check", "agents"]);
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+    // The check fails where a server would: it has fewer nodes than a file of that size may have, and this one more.
+    let brackets = format!(
+        "kind: Tool\nmetadata: {{name: a}}\nspec: {{type: http, description: A, labels: [{}]}}\n",
+        "[],".repeat(60_000)
+    );
+    fs::write(folder.path().join("agents/parts.yaml"), brackets).unwrap();
+    let checked = run(folder.path(), &["check", "agents"]);
+    assert_eq!(checked.code, 1, "{}", checked.stderr);
+    assert!(checked.stderr.contains("file expands to more than a manifest may hold"), "{}", checked.stderr);
+}
+
 #[test]
 fn one_agent_can_be_chosen() {
     let one = run(&fixtures(), &["convert", "n8n/flowers.in.json", "--to", "external-tools", "--agent", "Gardener"]);

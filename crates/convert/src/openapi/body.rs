@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use super::{
     OpenApiDocument,
     operation::{OperationDraft, described, is_slot_name},
-    reference,
-    style::{ParameterStyle, ValueShape},
+    style::{ParameterStyle, ValueShape, resolved},
 };
 use crate::{Warning, document::Path, format::clip, found::Report};
 
+const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 const MULTIPART: &str = "multipart/form-data";
 
@@ -24,7 +24,9 @@ pub(super) fn read(
 ) {
     let Some(content) = body.get("content").and_then(Value::as_object) else { return };
     let find = |is_kind: fn(&str) -> bool| content.iter().find(|(media, _)| is_kind(&essence(media)));
-    let chosen = find(is_json)
+    // APIs that list several kinds of JSON take plain JSON as well; `json-patch+json` and its like have another shape.
+    let chosen = find(|media| media == JSON)
+        .or_else(|| find(is_json))
         .or_else(|| find(|media| media == FORM))
         .or_else(|| find(|media| media == MULTIPART))
         .or_else(|| find(|media| media.starts_with("text/")))
@@ -72,8 +74,7 @@ pub(super) fn read(
     match template {
         Ok(template) => {
             draft.body = Some(template);
-            // A boundary belongs to one body.
-            let value = ValueSource::Literal(if kind == MULTIPART { kind } else { media.clone() });
+            let value = ValueSource::Literal(sent_as(media, &kind).to_owned());
             draft.headers.push(NamedValue { name: "Content-Type".to_owned(), value });
         }
         Err(obstacle) => draft.obstacles.push(obstacle),
@@ -84,8 +85,19 @@ fn essence(media: &str) -> String {
     media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
+/// Whether a body is JSON. A media range that includes JSON is sent as JSON: the schema says no more.
 fn is_json(media: &str) -> bool {
-    media == "application/json" || media.ends_with("+json")
+    matches!(media, JSON | "text/json" | "*/*" | "application/*") || media.ends_with("+json")
+}
+
+/// The `Content-Type` of a request: a range is none, and a boundary belongs to one body.
+fn sent_as<'a>(media: &'a str, essence: &'a str) -> &'a str {
+    match essence {
+        MULTIPART => MULTIPART,
+        "text/*" => "text/plain",
+        range if range.contains('*') => JSON,
+        _ => media,
+    }
 }
 
 /// The template of a form. All fields at once, if they have the same style; else a pair for each.
@@ -96,7 +108,7 @@ fn form(
     property: &str,
 ) -> Result<String, String> {
     let none = Map::new();
-    let properties = schema.and_then(|schema| object(api, schema)).and_then(|schema| schema.get("properties"));
+    let properties = schema.and_then(|schema| resolved(api, schema)).and_then(|schema| schema.get("properties"));
     let properties = properties.and_then(Value::as_object).unwrap_or(&none);
     let mut styles = Vec::new();
     for (name, schema) in properties {
@@ -138,7 +150,7 @@ fn multipart<'a>(
     encoding: Option<&Value>,
     property: &str,
 ) -> Result<(String, Vec<&'a str>), String> {
-    let properties = schema.and_then(|schema| object(api, schema)?.get("properties")?.as_object());
+    let properties = schema.and_then(|schema| resolved(api, schema)?.get("properties")?.as_object());
     let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
         return Err("it sends its body in parts (multipart), and their names are not listed".to_owned());
     };
@@ -148,8 +160,8 @@ fn multipart<'a>(
         slot_name(name)?;
         let own = encoding.and_then(|encoding| encoding.get(name));
         let media = own.and_then(|own| own.get("contentType")).and_then(Value::as_str).map(essence);
-        let schema = object(api, schema).unwrap_or(schema);
-        let item = schema.get("items").and_then(|items| object(api, items));
+        let schema = resolved(api, schema).unwrap_or(schema);
+        let item = schema.get("items").and_then(|items| resolved(api, items));
         let shape = ValueShape::of(api, schema);
         let style = if is_file(item.unwrap_or(schema), media.as_deref()) {
             files.push(name.as_str());
@@ -201,20 +213,8 @@ fn slot_name(name: &str) -> Result<(), String> {
 
 /// Whether a schema is that of an object without members: some descriptions give one to every operation.
 fn has_no_fields(api: &OpenApiDocument<'_>, schema: &Value) -> bool {
-    let Some(schema) = object(api, schema).and_then(Value::as_object) else { return false };
+    let Some(schema) = resolved(api, schema).and_then(Value::as_object) else { return false };
     let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
     schema.get("properties").is_some_and(is_empty)
         && schema.keys().all(|key| matches!(key.as_str(), "type" | "properties" | "title" | "description"))
-}
-
-/// The schema behind its references.
-fn object<'a>(api: &OpenApiDocument<'a>, schema: &'a Value) -> Option<&'a Value> {
-    let mut schema = schema;
-    for _ in 0..16 {
-        match reference::of(schema) {
-            Some(target) => schema = reference::resolve(api.root, target).ok()?,
-            None => return Some(schema),
-        }
-    }
-    None
 }

@@ -193,5 +193,6 @@ fn server_url(server: &Value) -> Result<String, String> {
         rest = after;
     }
     url.push_str(rest);
-    Ok(url)
+    // Without a scheme it is the one by which the description was served.
+    Ok(if url.starts_with("//") { format!("https:{url}") } else { url })
 }

@@ -199,6 +199,7 @@ impl<'a> OperationDraft<'a> {
             Some((content.get("schema")?, path.key("content").key(media).key("schema")))
         });
         let shape = written.as_ref().map_or(ValueShape::Any, |(schema, _)| ValueShape::of(api, schema));
+        let is_nested = written.as_ref().is_some_and(|(schema, _)| ValueShape::is_nested(api, schema));
         let schema = match written {
             Some((schema, path)) => match self.definitions.copy(schema, &path, report) {
                 Some(schema) => schema,
@@ -215,7 +216,15 @@ impl<'a> OperationDraft<'a> {
         }
         let property = self.property(name, location, described(schema, parameter), required, path, report);
         let is_json = content.is_some_and(|(media, _)| parameter.get("schema").is_none() && media.contains("json"));
-        if let Err(obstacle) = self.place_parameter(parameter, name, &property, location, shape, is_json) {
+        let placed = if is_nested && !is_json && parameter.get("style") != Some(&"deepObject".into()) {
+            Err(format!(
+                "the {location} parameter `{}` has lists or objects within a list, and no style for them",
+                clip(name)
+            ))
+        } else {
+            self.place_parameter(parameter, name, &property, location, shape, is_json)
+        };
+        if let Err(obstacle) = placed {
             if required {
                 self.obstacles.push(obstacle);
             } else {

@@ -17,16 +17,19 @@ pub(super) enum ValueShape {
 /// Maximum length of a chain of references.
 const LONGEST_CHAIN: usize = 16;
 
+/// Maximum number of parts of a composition that are looked at.
+const MOST_PARTS: usize = 4;
+
+/// Maximum depth of compositions that are looked into.
+const DEEPEST: usize = 8;
+
 impl ValueShape {
     pub(super) fn of(api: &OpenApiDocument<'_>, schema: &Value) -> Self {
-        let mut schema = schema;
-        for _ in 0..LONGEST_CHAIN {
-            let Some(target) = reference::of(schema).and_then(|target| reference::resolve(api.root, target).ok())
-            else {
-                break;
-            };
-            schema = target;
-        }
+        Self::within(api, schema, DEEPEST)
+    }
+
+    fn within(api: &OpenApiDocument<'_>, schema: &Value, depth: usize) -> Self {
+        let Some(schema) = resolved(api, schema) else { return Self::Any };
         let of_type = |name: &str| match name {
             "array" => Self::List,
             "object" => Self::Object,
@@ -35,16 +38,54 @@ impl ValueShape {
         match schema.get("type") {
             Some(Value::String(name)) => of_type(name),
             Some(Value::Array(names)) => {
-                let mut shapes = names.iter().filter_map(Value::as_str).filter(|name| *name != "null").map(of_type);
-                let first = shapes.next().unwrap_or(Self::Scalar);
-                if shapes.all(|shape| shape == first) { first } else { Self::Any }
+                let names = names.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+                Self::common(names.map(of_type)).unwrap_or(Self::Scalar)
             }
             _ if schema.get("properties").is_some() => Self::Object,
             _ if schema.get("items").is_some() => Self::List,
             _ if schema.get("enum").is_some() || schema.get("const").is_some() => Self::Scalar,
-            _ => Self::Any,
+            _ if depth == 0 => Self::Any,
+            _ => {
+                let parts = |keyword: &str| {
+                    let parts = schema.get(keyword).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                    let parts = parts.iter().take(MOST_PARTS).filter(|part| part.get("type") != Some(&"null".into()));
+                    parts.map(|part| Self::within(api, part, depth - 1)).collect::<Vec<_>>()
+                };
+                // A value fits all of the parts, so one that says what it is suffices; of a choice, all must agree.
+                let whole = parts("allOf").into_iter().find(|shape| *shape != Self::Any);
+                whole
+                    .or_else(|| Self::common(parts("oneOf")))
+                    .or_else(|| Self::common(parts("anyOf")))
+                    .unwrap_or(Self::Any)
+            }
         }
     }
+
+    /// Whether a schema has lists or objects within lists, which only JSON and `deepObject` can write.
+    pub(super) fn is_nested(api: &OpenApiDocument<'_>, schema: &Value) -> bool {
+        let Some(schema) = resolved(api, schema) else { return false };
+        let items = schema.get("items").filter(|_| Self::of(api, schema) == Self::List);
+        items.is_some_and(|items| matches!(Self::of(api, items), Self::List | Self::Object))
+    }
+
+    /// The shape that all have; `None` without any.
+    fn common(shapes: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut shapes = shapes.into_iter();
+        let first = shapes.next()?;
+        Some(if shapes.all(|shape| shape == first) { first } else { Self::Any })
+    }
+}
+
+/// The schema behind its references; `None` if they lead nowhere.
+pub(super) fn resolved<'a>(api: &OpenApiDocument<'a>, schema: &'a Value) -> Option<&'a Value> {
+    let mut schema = schema;
+    for _ in 0..LONGEST_CHAIN {
+        match reference::of(schema) {
+            Some(target) => schema = reference::resolve(api.root, target).ok()?,
+            None => return Some(schema),
+        }
+    }
+    None
 }
 
 /// `style` and `explode` of a parameter or of a field of a form, with their defaults.

@@ -1,12 +1,13 @@
 //! Evaluates small functions for the argument `undefined`.
 //!
 //! Zod 3 finds out whether a key is optional by parsing `undefined`, which runs refinements and preprocessors. Most of
-//! them are one expression over their parameter, and for `undefined` a handful of rules decides them. Where the rules
-//! do not suffice, the result is [`Outcome::Unknown`] and the caller reports its assumption.
+//! them are one expression over their parameter, or a few `if`s and `return`s, and for `undefined` a handful of rules
+//! decides them. Where the rules do not suffice, the result is [`Outcome::Unknown`] and the caller reports its
+//! assumption.
 
 use oxc_ast::ast::{
-    ArrowFunctionBody, BinaryOperator, BindingPattern, CallExpression, Expression, FormalParameters, FunctionBody,
-    LogicalOperator, Statement, UnaryOperator,
+    ArrowFunctionBody, BinaryOperator, BindingPattern, CallExpression, CatchClause, Expression, FormalParameters,
+    FunctionBody, LogicalOperator, Statement, UnaryOperator,
 };
 
 use super::value::{ZodFunction, ZodValue};
@@ -58,14 +59,7 @@ fn run<'a>(parameters: &'a FormalParameters<'a>, body: Body<'a>) -> Outcome<'a> 
     let scope = Scope { parameter };
     match body {
         Body::Expression(expression) => scope.evaluate(expression),
-        Body::Block(body) => match body.statements.first() {
-            None => Returns(ZodValue::Undefined),
-            Some(Statement::ReturnStatement(statement)) => {
-                statement.argument.as_ref().map_or(Returns(ZodValue::Undefined), |argument| scope.evaluate(argument))
-            }
-            Some(Statement::ThrowStatement(_)) => Throws,
-            Some(_) => Unknown,
-        },
+        Body::Block(body) => scope.run(&body.statements).unwrap_or(Returns(ZodValue::Undefined)),
     }
 }
 
@@ -74,6 +68,47 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
+    /// What statements end in; `None` if control reaches the end of them.
+    fn run(&self, statements: &'a [Statement<'a>]) -> Option<Outcome<'a>> {
+        statements.iter().find_map(|statement| self.step(statement))
+    }
+
+    fn step(&self, statement: &'a Statement<'a>) -> Option<Outcome<'a>> {
+        match statement {
+            Statement::EmptyStatement(_) => None,
+            Statement::BlockStatement(block) => self.run(&block.body),
+            Statement::ReturnStatement(statement) => Some(
+                statement.argument.as_ref().map_or(Returns(ZodValue::Undefined), |argument| self.evaluate(argument)),
+            ),
+            Statement::ThrowStatement(_) => Some(Throws),
+            Statement::IfStatement(branch) => match self.evaluate(&branch.test) {
+                Returns(value) => match value.truthy() {
+                    Some(true) => self.step(&branch.consequent),
+                    Some(false) => branch.alternate.as_ref().and_then(|statement| self.step(statement)),
+                    None => Some(Unknown),
+                },
+                other => Some(other),
+            },
+            Statement::TryStatement(attempt) if attempt.finalizer.is_none() => match self.run(&attempt.block.body) {
+                Some(Throws) => match &attempt.handler {
+                    Some(handler) if !self.is_hidden(handler) => self.run(&handler.body.body),
+                    _ => Some(Unknown),
+                },
+                other => other,
+            },
+            _ => Some(Unknown),
+        }
+    }
+
+    /// Whether a handler names its error as the parameter is named, or takes it apart.
+    fn is_hidden(&self, handler: &CatchClause<'a>) -> bool {
+        match handler.param.as_ref().map(|param| &param.pattern) {
+            None => false,
+            Some(BindingPattern::BindingIdentifier(name)) => self.parameter == Some(name.name.as_str()),
+            Some(_) => true,
+        }
+    }
+
     fn evaluate(&self, expression: &'a Expression<'a>) -> Outcome<'a> {
         match expression {
             Expression::NullLiteral(_) => Returns(ZodValue::Null),

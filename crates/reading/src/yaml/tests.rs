@@ -86,6 +86,13 @@ fn a_small_file_does_not_become_a_large_tree() {
 }
 
 #[test]
+fn a_file_with_the_tools_of_a_large_api_is_read() {
+    let tool = format!("kind: Tool\nspec: {{description: '{}'}}\n", "x".repeat(1_024));
+    let text = vec![tool.as_str(); 1_500].join("---\n");
+    assert_eq!(parse(Path::new("api.yaml"), &text).unwrap().len(), 1_500);
+}
+
+#[test]
 fn every_fault_is_reported_and_reading_continues() {
     let node = document("name: 5\nspec:\n  size: big\n  colour: red\nextra: 1\n");
     let report = Report::of_file(Path::new("test.yaml"), Syntax::Yaml);

@@ -3,6 +3,7 @@
 //!
 //! Tools are left to the converter, which has checked them already. The server's faults inside a tool are therefore
 //! dropped, except three kinds: templates, missing references, and, as a warning, tools that this version does not run.
+//! A file that the server would not read at all is reported, whatever is in it.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,6 +15,8 @@ use serde_json::Value;
 
 /// Faults of tools that only the server's reader finds. They concern one document, regardless of the others.
 const OF_TEMPLATES: &[&str] = &["bad_template", "unknown_parameter", "bad_annotation"];
+/// Faults of a whole file, which the server reads within narrower bounds than the converter does.
+const OF_FILES: &[&str] = &["file_too_large", "yaml_syntax", "unreadable_file"];
 
 /// The manifests of one run, to be read together.
 #[derive(Default)]
@@ -51,7 +54,8 @@ impl Manifests {
         let (manifests, notes) = manifests::review(&paths, &Builtins::new(Arc::new(SystemClock)));
         let faults = manifests.err().into_iter().flatten();
         // What tools alone refer to may be in other folders of the server.
-        let faults = faults.chain(notes).filter(|fault| !has_only_tools || OF_TEMPLATES.contains(&fault.code));
+        let is_of_tools = |code| OF_TEMPLATES.contains(&code) || OF_FILES.contains(&code);
+        let faults = faults.chain(notes).filter(|fault| !has_only_tools || is_of_tools(fault.code));
         faults.filter_map(|fault| self.problem(fault)).collect()
     }
 
@@ -66,7 +70,7 @@ impl Manifests {
             (true, "unknown_tool" | "unknown_agent" | "unknown_team" | "unknown_mcp_server" | "unknown_config_map") => {
                 Severity::Error
             }
-            (true, code) if OF_TEMPLATES.contains(&code) => Severity::Error,
+            (true, code) if OF_TEMPLATES.contains(&code) || OF_FILES.contains(&code) => Severity::Error,
             (true, _) => return None,
         };
         let shown = file.map_or_else(|| fault.file.display().to_string(), |file| file.shown.clone());

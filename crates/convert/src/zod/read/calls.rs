@@ -1,7 +1,8 @@
 //! Calls: of Zod, of the few globals that constants need, and of functions that only return a value.
 
 use oxc_ast::ast::{
-    Argument, ArrowFunctionBody, CallExpression, Expression, FunctionBody, NewExpression, Span, Statement,
+    Argument, ArrowFunctionBody, CallExpression, Expression, FunctionBody, IdentifierReference, NewExpression, Span,
+    Statement,
 };
 use oxc_span::GetSpan;
 
@@ -10,6 +11,7 @@ use super::{
         fault::{ReadSchema, ZodProblem},
         globals,
         library::ZodCall,
+        module::NameBinding,
         probe,
         value::{LONGEST_LIST, ZodFunction, ZodValue},
     },
@@ -48,6 +50,12 @@ impl<'a> ZodReader<'_, 'a> {
                 if callee.name == "require" && self.module.index_of("require", call.span.start).is_none() =>
             {
                 return self.read_require(call);
+            }
+            Expression::Identifier(callee) if self.is_schema_of_ai_sdk(callee) => {
+                return match self.read_arguments(&call.arguments) {
+                    Ok(arguments) => arguments.into_iter().next().unwrap_or(ZodValue::Undefined),
+                    Err(problems) => ZodValue::Unreadable(problems),
+                };
             }
             callee => (None, "", callee.span().start),
         };
@@ -88,6 +96,14 @@ impl<'a> ZodReader<'_, 'a> {
             receiver => globals::method(&receiver, name, &arguments)
                 .unwrap_or_else(|| computed(call.span, &format!("the result of `{name}`"))),
         }
+    }
+
+    /// `jsonSchema(…)` and `zodSchema(…)` of the Vercel AI SDK, which give their argument a type.
+    fn is_schema_of_ai_sdk(&self, callee: &IdentifierReference<'a>) -> bool {
+        matches!(
+            self.module.binding(callee.name.as_str(), callee.span.start),
+            Some(NameBinding::Import { module: "ai" | "@ai-sdk/provider-utils", imported: "jsonSchema" | "zodSchema" })
+        )
     }
 
     /// Zod calls the argument of these if it is a function, to get the value.

@@ -368,6 +368,26 @@ fn the_forms_of_the_ai_sdk_and_of_mastra_are_found() {
 }
 
 #[test]
+fn a_json_schema_of_the_ai_sdk_is_taken_as_it_is() {
+    let source = r#"
+        import { tool, jsonSchema as schemaOf, zodSchema } from "ai";
+        import { z } from "zod";
+        export const tools = {
+            city: tool({ description: "C", inputSchema: schemaOf<{ city: string }>({ type: "object", properties: { city: { type: "string" } } }) }),
+            day: tool({ description: "D", inputSchema: zodSchema(z.object({ day: z.number() })) }),
+        };
+    "#;
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    let [city, day] = converted.tools.as_slice() else { panic!("{:?}", converted.faults) };
+    assert_eq!(*city.tool.parameters, json!({"type": "object", "properties": {"city": {"type": "string"}}}));
+    assert_eq!(day.tool.parameters["properties"], json!({"day": {"type": "number"}}));
+    refuses(
+        "import { jsonSchema } from './own';\nexport const a = tool({ description: 'A', inputSchema: jsonSchema({}) });",
+        &["2:56 imported_value"],
+    );
+}
+
+#[test]
 fn one_unreadable_tool_does_not_remove_the_others() {
     let source = "import { z } from 'zod';\ntool(run, { name: 'a', description: 'A', schema: z.object({ x: load() }) });\ntool(run, { name: 'b', description: 'B', schema: z.object({}) });";
     let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();

@@ -30,7 +30,7 @@ impl BodyTemplate {
     pub(super) fn parse(text: &str, content_type: Option<&str>) -> Result<Self, String> {
         let essence = content_type.map_or(JSON, |header| header.split(';').next().unwrap_or_default().trim());
         let essence = essence.to_ascii_lowercase();
-        if essence == JSON || essence.ends_with("+json") {
+        if essence == JSON || essence == "text/json" || essence.ends_with("+json") {
             return JsonTemplate::parse(text).map(Self::Json).map_err(|error| error.to_string());
         }
         let pieces = slot::pieces(text).map_err(|error| format!("is not a template: {error} of it"))?;
@@ -74,7 +74,7 @@ impl BodyTemplate {
         }
     }
 
-    /// The body; `None` if it is one argument, which is absent.
+    /// The body; `None` if it is one argument, which is absent, or a form without any field.
     pub(super) fn render(&self, values: SlotValues<'_>) -> Result<Option<RenderedBody>, RenderError> {
         let text = match self {
             Self::Json(template) if template.is_absent(values) => return Ok(None),
@@ -83,14 +83,14 @@ impl BodyTemplate {
                 template.render(values, &mut body)?;
                 body
             }
-            Self::Form(encoding, pairs) => return render_pairs(*encoding, pairs, values).map(Some),
+            Self::Form(encoding, pairs) => return render_pairs(*encoding, pairs, values),
             Self::FormOf(encoding, slot, style) => {
-                let Some(value) = values.structure(slot) else { return Ok(None) };
+                let Some(value) = values.structure(slot, style.unwrap_or(SlotStyle::Multi)) else { return Ok(None) };
                 let mut form = FormWriter::new(*encoding);
                 for (field, value) in style::fields(slot, value, *style == Some(SlotStyle::DeepObject))? {
                     form.append(field, value, FieldKind::Text)?;
                 }
-                return Ok(Some(form.finish()));
+                return Ok(form.finish());
             }
             Self::Text(pieces) if values.leaves_out(pieces) => return Ok(None),
             Self::Text(pieces) => text(values, pieces)?,
@@ -103,7 +103,7 @@ fn render_pairs(
     encoding: FormEncoding,
     pairs: &[(String, Vec<Piece>)],
     values: SlotValues<'_>,
-) -> Result<RenderedBody, RenderError> {
+) -> Result<Option<RenderedBody>, RenderError> {
     let mut form = FormWriter::new(encoding);
     let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
     for (name, pieces) in pairs.iter().filter(|(_, pieces)| !values.leaves_out(pieces)) {
@@ -114,7 +114,7 @@ fn render_pairs(
         };
         if let [Piece::Styled(slot, style)] = pieces.as_slice()
             && style.makes_pairs()
-            && let Some(value) = values.structure(slot)
+            && let Some(value) = values.structure(slot, *style)
         {
             for (field, value) in style.pairs(slot, name, value)? {
                 super::free_name(slot, &field, name, &names)?;

@@ -63,15 +63,19 @@ impl FormWriter {
         Ok(())
     }
 
-    pub(super) fn finish(self) -> RenderedBody {
-        match self.encoding {
+    /// The text; `None` without fields: a multipart body has at least one part.
+    pub(super) fn finish(self) -> Option<RenderedBody> {
+        if self.fields.is_empty() {
+            return None;
+        }
+        Some(match self.encoding {
             FormEncoding::UrlEncoded => {
                 let mut form = url::form_urlencoded::Serializer::new(String::new());
                 form.extend_pairs(self.fields.iter().map(|(name, value, _)| (name, value)));
                 RenderedBody { text: form.finish(), content_type: None }
             }
             FormEncoding::Multipart => self.multipart(),
-        }
+        })
     }
 
     /// RFC 7578. The boundary is a hash of the fields: a value would have to contain its own hash to end its part.

@@ -166,6 +166,9 @@ impl RequestTemplate {
             Some(template) => template.render(values)?.map(|body| (template, body)),
             None => None,
         };
+        if self.body.is_some() && body.is_none() {
+            headers.retain(|(name, _)| *name != CONTENT_TYPE);
+        }
         let body = body.map(|(template, body)| {
             if let Some(content_type) = body.content_type.and_then(|text| HeaderValue::try_from(text).ok()) {
                 headers.retain(|(name, _)| *name != CONTENT_TYPE);

@@ -186,10 +186,11 @@ impl<'a> SlotValues<'a> {
         }
     }
 
-    /// The argument of a styled slot; `None` if it is absent or has nothing in it.
-    pub(super) fn structure(self, slot: &Slot) -> Option<&'a Value> {
+    /// The argument of a styled slot; `None` if it is absent, or has nothing in it that the style could write.
+    pub(super) fn structure(self, slot: &Slot, style: SlotStyle) -> Option<&'a Value> {
         match self.get(slot)? {
             SlotValue::Argument(Value::Null) | SlotValue::Parameter(_) => None,
+            SlotValue::Argument(value) if style == SlotStyle::Json => Some(value),
             SlotValue::Argument(Value::Array(items)) if items.is_empty() => None,
             SlotValue::Argument(Value::Object(members)) if members.is_empty() => None,
             SlotValue::Argument(value) => Some(value),
@@ -220,7 +221,7 @@ impl<'a> SlotValues<'a> {
         let is_absent = |piece: &Piece| match piece {
             Piece::Text(_) => None,
             Piece::Slot(slot) => Some(self.text(slot).is_none()),
-            Piece::Styled(slot, _) => Some(self.structure(slot).is_none()),
+            Piece::Styled(slot, style) => Some(self.structure(slot, *style).is_none()),
         };
         let mut slots = pieces.iter().filter_map(is_absent).peekable();
         slots.peek().is_some() && slots.all(|is_absent| is_absent)
@@ -241,7 +242,7 @@ impl<'a> SlotValues<'a> {
                     encode(slot, &value, into)?;
                 }
                 Piece::Styled(slot, style) => {
-                    let value = self.structure(slot).ok_or_else(|| RenderError::Missing(slot.called()))?;
+                    let value = self.structure(slot, *style).ok_or_else(|| RenderError::Missing(slot.called()))?;
                     style.render(slot, value, into, &mut encode)?;
                 }
             }

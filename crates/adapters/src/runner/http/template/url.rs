@@ -98,7 +98,7 @@ impl UrlTemplate {
             }
             if let [Piece::Styled(slot, style)] = pieces.as_slice()
                 && style.makes_pairs()
-                && let Some(value) = values.structure(slot)
+                && let Some(value) = values.structure(slot, *style)
             {
                 self.push_pairs(slot, *style, name, value, &mut text, &mut separator)?;
                 continue;

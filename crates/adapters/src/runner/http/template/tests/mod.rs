@@ -391,6 +391,21 @@ fn a_form_takes_lists_and_objects() {
 }
 
 #[test]
+fn an_empty_list_is_json_and_nothing_in_other_styles() {
+    let url = "https://a.example/?where={where:json}&ids={ids:csv}&built={built:deepObject}";
+    check_url(url, json!({"where": {}, "ids": [], "built": {}}), Ok("/?where=%7B%7D"));
+    check_url(url, json!({"where": null}), Ok("/"));
+}
+
+#[test]
+fn json_has_several_names() {
+    for json in ["application/json", "application/scim+json", "text/json; charset=utf-8"] {
+        check_body("{{.input.body}}", Some(json), json!({"body": "a"}), Ok(Some("\"a\"")));
+    }
+    check_body("{{.input.body}}", Some("text/plain"), json!({"body": "a"}), Ok(Some("a")));
+}
+
+#[test]
 fn a_multipart_body_has_a_part_for_each_field() {
     let multipart = Some("multipart/form-data");
     let check = |body: &str, arguments: Value, parts: &[&str]| {
@@ -429,6 +444,11 @@ fn a_multipart_body_has_a_part_for_each_field() {
     );
     assert_ne!(boundary, other);
     check_body("{{.input.body}}", multipart, json!({}), Ok(None));
+    // A form without a field is no body, and has no type.
+    for form in [multipart, Some("application/x-www-form-urlencoded")] {
+        let rendered = render(&with_body("a={{.input.body.a}}&b={{.input.body.b:csv}}", form), &json!({})).unwrap();
+        assert_eq!((rendered.body, rendered.headers), (None, Vec::new()), "{form:?}");
+    }
     check_body("--x--", Some("multipart/form-data; boundary=x"), json!({}), Ok(Some("--x--")));
     let file = json!({"properties": {"f": {}}});
     let expect = "gives argument `f` the style `file`, which only multipart/form-data has";

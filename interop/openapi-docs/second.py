@@ -1,0 +1,199 @@
+"""What the second reader, openapi-core, needs besides a description.
+
+It insists on things that say nothing about requests, and has no readers for some media types; each change here says why.
+"""
+
+import json
+import re
+from urllib.parse import unquote
+
+from openapi_core.deserializing.styles import style_deserializers
+
+METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+# OpenAPI: a definition of these headers as parameters is ignored.
+DESCRIBED_ELSEWHERE = {"accept", "content-type", "authorization"}
+
+
+def is_json(media):
+    essence = media.split(";")[0].strip().lower()
+    return essence in {"application/json", "text/json"} or essence.endswith("+json")
+
+
+class Deserializers(dict):
+    """JSON under every name that it has, and every kind of text; openapi-core knows a few names of them."""
+
+    def __contains__(self, media):
+        return media.startswith("text/") or self.is_json(media)
+
+    def __getitem__(self, media):
+        if self.is_json(media):
+            return lambda value, **_: json.loads(value)
+        return lambda value, **_: value.decode() if isinstance(value, bytes) else value
+
+    @staticmethod
+    def is_json(media):
+        return is_json(media) or media in {"*/*", "application/*"}
+
+
+def deserializers():
+    return Deserializers()
+
+
+def space_delimited(explode, name, kind, location):
+    """It splits at `%20`, in a value that is decoded already."""
+    if explode:
+        return style_deserializers["form"](True, name, kind, location)
+    return location[name].split(" ")
+
+
+def deep_object(_, name, kind, location):
+    """It reads one level, and only with `explode: true`, which says nothing about this style."""
+    found = {}
+    for key, value in location.items():
+        if not key.startswith(f"{name}["):
+            continue
+        *path, last = re.findall(r"\[([^\]]*)\]", key)
+        inner = found
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    if not found:
+        raise KeyError(name)
+    return lists(found)
+
+
+def lists(value):
+    """Members that are numbered from 0 are the items of a list."""
+    if not isinstance(value, dict):
+        return value
+    members = {key: lists(member) for key, member in value.items()}
+    return list(members.values()) if list(members) == [str(index) for index in range(len(members))] else members
+
+
+style_deserializers.update(spaceDelimited=space_delimited, deepObject=deep_object)
+
+
+def follow(root, value):
+    for _ in range(16):
+        if not isinstance(value, dict) or not str(value.get("$ref", "")).startswith("#/"):
+            break
+        value = resolve(root, value["$ref"])
+    return value
+
+
+def resolve(root, reference):
+    """What a reference within the document names; None without it."""
+    target = root
+    for part in reference.split("/")[1:]:
+        part = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list):
+            target = target[int(part)] if part.isdigit() and int(part) < len(target) else None
+        else:
+            target = target.get(part) if isinstance(target, dict) else None
+    return target
+
+
+def operations(document):
+    for path, item in (document.get("paths") or {}).items():
+        for method, operation in (item or {}).items():
+            if method in METHODS and isinstance(operation, dict):
+                yield path, method, item, operation
+
+
+def complete(document):
+    """Adds what the second reader insists on, and removes what says nothing about a request."""
+    without_annotations(document)
+    document.pop("security", None)
+    for path, item in list((document.get("paths") or {}).items()):
+        item = document["paths"][path] = dict(follow(document, item) or {})
+        item.pop("servers", None)
+        item["parameters"] = parameters(document, item)
+        for method in METHODS & set(item or {}):
+            operation = follow(document, item[method])
+            if not isinstance(operation, dict) or "$ref" in operation:
+                del item[method]
+                continue
+            operation = {key: value for key, value in operation.items() if key not in {"servers", "security", "callbacks"}}
+            own = parameters(document, operation)
+            known = {one.get("name") for one in item["parameters"] + own}
+            slots = [slot for slot in re.findall(r"\{([^}]*)\}", path) if slot not in known]
+            # A slot of a path that nothing describes.
+            operation["parameters"] = own + [{"name": slot, "in": "path", "required": True, "schema": {"type": "string"}} for slot in slots]
+            body = follow(document, operation.get("requestBody"))
+            if isinstance(body, dict) and isinstance(body.get("content"), dict):
+                operation["requestBody"] = {**body, "content": {media: texts(document, media, content) for media, content in body["content"].items()}}
+            item[method] = {"responses": {"200": {"description": "An answer"}}, **operation}
+
+
+def parameters(document, owner):
+    followed = [encoded(document, follow(document, one)) for one in owner.get("parameters") or []]
+    return [one for one in followed if isinstance(one, dict) and not (one.get("in") == "header" and str(one.get("name")).lower() in DESCRIBED_ELSEWHERE)]
+
+
+def encoded(document, parameter):
+    """The values of a path are read as they are sent, encoded: a pattern does not fit them."""
+    if not isinstance(parameter, dict) or parameter.get("in") != "path":
+        return parameter
+    schema = follow(document, parameter.get("schema")) or {}
+    of_text = {"pattern", "minLength", "maxLength", "enum"} if schema.get("type") == "string" else set()
+    return {**parameter, "schema": {key: value for key, value in schema.items() if key not in of_text}}
+
+
+def without_annotations(value):
+    """It rejects formats that it does not know, makes objects of others, and fills defaults in, which would hide what was not sent."""
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("format"), str) and value["format"] != "binary":
+                del value["format"]
+            if isinstance(value.get("type"), (str, list)):
+                value.pop("default", None)
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
+
+
+def form(document, content):
+    """An object in a form is JSON unless a style is named, as OpenAPI 3.0.4 and 3.1.1 have clarified; openapi-core reads pairs."""
+    schema = follow(document, (content or {}).get("schema"))
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    encoding = dict(content.get("encoding") or {})
+    for name, member in (members or {}).items():
+        member = follow(document, member)
+        is_object = isinstance(member, dict) and (member.get("type") == "object" or "properties" in member)
+        if is_object and not {"style", "explode"} & set(encoding.get(name) or {}):
+            encoding[name] = {"contentType": "application/json"}
+    return {**content, "encoding": encoding}
+
+
+def texts(document, media, content):
+    """The parts of a multipart body are texts, and it does not read numbers in them."""
+    if media.lower().startswith("application/x-www-form-urlencoded") and isinstance(content, dict):
+        return form(document, content)
+    schema = follow(document, (content or {}).get("schema"))
+    if not media.lower().startswith("multipart/") or not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+        return content
+
+    def as_text(one):
+        one = follow(document, one)
+        if isinstance(one, dict) and one.get("type") in {"integer", "number", "boolean"}:
+            return {"type": "string"}
+        if isinstance(one, dict) and one.get("type") == "array":
+            return {**one, "items": as_text(one.get("items", {}))}
+        return one
+
+    return {**content, "schema": {**schema, "properties": {name: as_text(one) for name, one in schema["properties"].items()}}}
+
+
+def plain(value):
+    """What openapi-core read, as JSON."""
+    if hasattr(value, "__dataclass_fields__"):
+        return {key: plain(getattr(value, key)) for key in value.__dataclass_fields__}
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
