@@ -27,7 +27,10 @@ use crate::{
         state::QueryState,
     },
     store::{Position, StoredDocument},
-    turns::{team, terminate},
+    turns::{
+        team::{self, EarlierText},
+        terminate,
+    },
 };
 
 /// How many queries of a tree are read: more than one tree can have open, but bounded.
@@ -67,6 +70,7 @@ impl Inner {
         self: &Arc<Self>,
         parent: &Head,
         transcript: &Transcript,
+        earlier: &EarlierText,
         toolset: &Toolset,
         call: &Call,
         tool: &Tool,
@@ -82,7 +86,7 @@ impl Inner {
             let message = format!("`{}` could not be asked: {error}", tool.name);
             Ok(Err(Outcome::failure(outcome_code::CHILD_REFUSED, message)))
         };
-        let Some(submission) = child_submission(parent, transcript, toolset, call, tool) else {
+        let Some(submission) = child_submission(parent, transcript, earlier, toolset, call, tool) else {
             return refused(&"its input is missing");
         };
         let by = submission.by.clone();
@@ -365,6 +369,7 @@ impl Inner {
 fn child_submission(
     parent: &Head,
     transcript: &Transcript,
+    earlier: &EarlierText,
     toolset: &Toolset,
     call: &Call,
     tool: &Tool,
@@ -372,7 +377,7 @@ fn child_submission(
     let (kind, name) = asked(&tool.binding)?;
     let spec = &transcript.spec;
     let input = match &spec.team {
-        Some(_) => team::input_of_member(transcript),
+        Some(_) => team::input_of_member(transcript, earlier),
         None => call.arguments().get("input")?.as_str()?.to_owned(),
     };
     // With parameters, a text would be a template, and this one is written by a model.
