@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    models::stand_in,
     program::{Server, workspace},
     recovery::{crash_at, runs},
     scripted::MODEL,
@@ -512,10 +513,21 @@ fn tokens(node: &Value) -> u64 {
 #[tokio::test]
 async fn the_usage_of_a_tree_is_shown_at_its_root_while_it_runs_and_after_its_end() {
     let manifests = chain();
+    // A model behind HTTP, which counts tokens.
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.yaml");
+    std::fs::rename(manifests.path().join("model.script.yaml"), &script).unwrap();
+    let (_stand_in, url) = stand_in(&script).await;
+    let file = manifests.path().join("agents.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let scripted = "{provider: scripted, config: {scripted: {file: model.script.yaml}}}";
+    let config = format!("{{openai: {{baseUrl: {{value: '{url}/v1'}}, apiKey: {{value: none}}}}}}");
+    let behind_http = format!("{{provider: openai, model: {{value: gpt}}, config: {config}}}");
+    std::fs::write(&file, text.replace(scripted, &behind_http)).unwrap();
     let server = Server::start_with(manifests.path()).await;
     let client = Client::of(&server.base);
     let paused = ask(&client, with_lookup(asked("agent", "first", "go"))).await;
-    let id = paused["toolCalls"][0]["id"].as_str().unwrap().to_owned();
+    let id = paused["toolCalls"][0]["id"].as_str().unwrap_or_else(|| panic!("{paused}")).to_owned();
     let mut query = paused;
     for state in ["waiting", "completed"] {
         assert_eq!(query["state"], state, "{query}");
