@@ -431,7 +431,10 @@ scenes:
         (json!({"categories": ["Numbers"]}), &["sums"]),
         (json!({"labels": {"kind": "words"}}), &["echo"]),
         (json!({"text": "sums", "limit": 1}), &["sums"]),
-        (json!({"providers": ["notion"]}), &[]),
+        // Builtin tools need no integration.
+        (json!({"providers": ["notion"]}), &["sums", "echo"]),
+        (json!({"readOnly": true, "labels": {"kind": "words"}}), &["echo"]),
+        (json!({"readOnly": false}), &[]),
     ] {
         let (_, ended) = ask("agent", "tester", json!({"toolFilter": filter})).await;
         assert_eq!(ended["state"], "completed", "{filter}: {ended}");

@@ -1,6 +1,6 @@
 //! Whole queries through models behind HTTP: `bosun models serve` simulates the APIs, with all their faults.
 
-use std::{path::Path, process::Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -52,23 +52,20 @@ fn agent(name: &str) -> String {
     )
 }
 
-/// A process that simulates the APIs from a script, and its URL.
-pub(crate) async fn stand_in(script: &Path) -> (Child, String) {
-    let mut command = bosun();
-    command.args(["models", "serve", "--listen", "127.0.0.1:0", "--script"]).arg(script);
-    let mut stand_in = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(stand_in.stdout.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().expect("the stand-in is ready");
-    let url = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next()).expect("an address");
-    (stand_in, url.to_owned())
-}
-
 impl World {
     async fn start() -> Self {
-        let (stand_in, url) = stand_in(&workspace().join("examples/stand-in.yaml")).await;
+        let mut stand_in = bosun()
+            .args(["models", "serve", "--listen", "127.0.0.1:0", "--script"])
+            .arg(workspace().join("examples/stand-in.yaml"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(stand_in.stdout.take().unwrap()).lines();
+        let line = lines.next_line().await.unwrap().expect("the stand-in is ready");
+        let url = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next()).expect("an address");
         let manifests = tempfile::tempdir().unwrap();
         let agents: String = ["openai", "azure", "anthropic", "dead"].map(agent).concat();
-        std::fs::write(manifests.path().join("all.yaml"), MANIFESTS.replace("URL", &url) + &agents).unwrap();
+        std::fs::write(manifests.path().join("all.yaml"), MANIFESTS.replace("URL", url) + &agents).unwrap();
         Self { server: Server::start_with(manifests.path()).await, _stand_in: stand_in, _manifests: manifests }
     }
 

@@ -551,7 +551,7 @@ async fn an_entry_of_a_tool_config_is_stored_over_the_api_and_runs() {
     assert_eq!(nango.runs()[0].input, json!({"to": "ada@example.com"}), "unwrapped once, after an approval");
     assert_eq!(ids(&call(&server, "read_mail", json!({})).await.unwrap()), ["t3", "t2", "t1"]);
 
-    // The deprecation was kept: whoever calls the tool is warned.
+    // The deprecation was kept: callers of the tool are warned.
     let asked = json!({
         "name": "old", "input": "{}", "target": {"type": "tool", "name": "read_mail"},
     });

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    models::stand_in,
     program::{Server, workspace},
     recovery::{crash_at, runs},
     scripted::MODEL,
@@ -59,15 +58,20 @@ scenes:
   - when: {exactly: go}
     turns:
       - call: [{tool: second, arguments: {input: on}}]
+        usage: {promptTokens: 1, completionTokens: 2}
       - say: 'first({{ result.second }})'
+        usage: {promptTokens: 4, completionTokens: 8}
   - when: {exactly: on}
     turns:
       - call: [{tool: third, arguments: {input: end}}]
+        usage: {promptTokens: 16, completionTokens: 32}
       - say: 'second({{ result.third }})'
   - when: {exactly: end}
     turns:
       - call: [{tool: lookup, arguments: {key: one}}]
+        usage: {promptTokens: 64, completionTokens: 128, cachedTokens: 40}
       - say: 'third({{ result.lookup }})'
+        usage: {promptTokens: 256, completionTokens: 512}
 ";
 
 pub(crate) fn chain() -> TempDir {
@@ -504,46 +508,33 @@ spec: {strategy: sequential, members: [{name: a, type: agent}]}
     assert_eq!(said, ["start", "first", "again", "remembered"], "{messages}");
 }
 
-/// The sum of what each query of a tree has used itself.
-fn tokens(node: &Value) -> u64 {
-    let below = node["children"].as_array().into_iter().flatten().map(tokens);
-    below.sum::<u64>() + node["usage"]["totalTokens"].as_u64().unwrap()
-}
-
 #[tokio::test]
 async fn the_usage_of_a_tree_is_shown_at_its_root_while_it_runs_and_after_its_end() {
     let manifests = chain();
-    // A model behind HTTP, which counts tokens.
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.yaml");
-    std::fs::rename(manifests.path().join("model.script.yaml"), &script).unwrap();
-    let (_stand_in, url) = stand_in(&script).await;
-    let file = manifests.path().join("agents.yaml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    let scripted = "{provider: scripted, config: {scripted: {file: model.script.yaml}}}";
-    let config = format!("{{openai: {{baseUrl: {{value: '{url}/v1'}}, apiKey: {{value: none}}}}}}");
-    let behind_http = format!("{{provider: openai, model: {{value: gpt}}, config: {config}}}");
-    std::fs::write(&file, text.replace(scripted, &behind_http)).unwrap();
     let server = Server::start_with(manifests.path()).await;
     let client = Client::of(&server.base);
     let paused = ask(&client, with_lookup(asked("agent", "first", "go"))).await;
     let id = paused["toolCalls"][0]["id"].as_str().unwrap_or_else(|| panic!("{paused}")).to_owned();
+    let used = |prompt: u64, completion: u64| {
+        json!({
+            "promptTokens": prompt, "completionTokens": completion, "totalTokens": prompt + completion, "cachedTokens": 40,
+        })
+    };
+    let own = |prompt: u64, completion: u64| json!({"promptTokens": prompt, "completionTokens": completion, "totalTokens": prompt + completion});
     let mut query = paused;
-    for state in ["waiting", "completed"] {
-        assert_eq!(query["state"], state, "{query}");
+    for (state, usage, tree_usage, below) in [
+        ("waiting", own(1, 2), used(81, 162), used(80, 160)),
+        ("completed", own(5, 10), used(341, 682), used(336, 672)),
+    ] {
+        assert_eq!((&query["state"], &query["usage"]), (&json!(state), &usage), "{query}");
+        assert_eq!(query["treeUsage"], tree_usage, "{query}");
         let tree = send(&client, Method::GET, "/q/tree", None).await.body;
-        let own = query["usage"]["totalTokens"].as_u64().unwrap();
-        let all = tokens(&tree);
-        assert!(own > 0 && all > own, "{tree}");
-        let total = &query["treeUsage"];
-        assert_eq!(total["totalTokens"], json!(all), "{query} {tree}");
-        let parts = ["promptTokens", "completionTokens"].map(|part| total[part].as_u64().unwrap());
-        assert_eq!(parts.iter().sum::<u64>(), all, "{query}");
-        assert_eq!(&tree["treeUsage"], total, "{tree}");
+        assert_eq!((&tree["usage"], &tree["treeUsage"]), (&usage, &tree_usage), "{tree}");
+        assert_eq!(tree.pointer("/children/0/treeUsage"), Some(&below), "{tree}");
         // A leaf has no tree below it.
         assert_eq!(tree.pointer("/children/0/children/0/treeUsage"), None, "{tree}");
         let ark = send(&client, Method::GET, "/q?view=ark", None).await.body;
-        assert_eq!(&ark["status"]["tokenUsage"], total, "{ark}");
+        assert_eq!(ark["status"]["tokenUsage"], tree_usage, "{ark}");
         if state == "waiting" {
             query = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&result(&id, "42"))).await.body;
         }

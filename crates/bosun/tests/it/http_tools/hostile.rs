@@ -267,18 +267,22 @@ async fn serve() -> (String, JoinSet<()>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_an_api_does_the_call_ends_with_a_clear_outcome_in_bounded_memory() {
     let (url, _serving) = serve().await;
-    // A POST is sent once, whatever happens to it.
-    let tool = format!(
-        "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: hostile}}\nspec:\n  type: http\n  \
-         inputSchema: {{type: object, properties: {{deed: {{type: string}}}}, required: [deed]}}\n  \
-         http: {{url: \"{url}/{{deed}}\", method: POST, timeout: 2s}}\n"
-    );
-    let world = world(&[("hostile.yaml", &tool)]);
+    // A POST is sent once, whatever happens to it. Only what is to time out has little time: a loaded machine is slow.
+    let tool = |name: &str, timeout: &str| {
+        format!(
+            "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: {name}}}\nspec:\n  type: http\n  \
+             inputSchema: {{type: object, properties: {{deed: {{type: string}}}}, required: [deed]}}\n  \
+             http: {{url: \"{url}/{{deed}}\", method: POST, timeout: {timeout}}}\n"
+        )
+    };
+    let (patient, impatient) = (tool("hostile", "60s"), tool("impatient", "2s"));
+    let world = world(&[("hostile.yaml", &patient), ("impatient.yaml", &impatient)]);
     let server = world.start().await;
     assert_eq!(call(&server, "hostile", &json!({"deed": "well"})).await.0, "completed");
     let before = peak(&server);
     for (name, _, code, message) in hostile_answers() {
-        let (found, told) = call(&server, "hostile", &json!({"deed": name})).await;
+        let tool = if matches!(code, "tool_timeout" | "") { "impatient" } else { "hostile" };
+        let (found, told) = call(&server, tool, &json!({"deed": name})).await;
         let is_expected = (found == code && told.starts_with(message)) || code.is_empty();
         assert!(is_expected && !told.contains("127.0.0.1"), "{name}: {found}: {}", &told[..told.len().min(300)]);
         let grown = peak(&server).saturating_sub(before);
