@@ -74,6 +74,11 @@ impl<'a> Following<'a> {
         }
     }
 
+    /// The name of the query.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Whether the query existed before: then its stream begins with events that another client has seen.
     #[must_use]
     pub fn is_replayed(&self) -> bool {

@@ -50,6 +50,7 @@ mod follow;
 mod question;
 mod retry;
 mod stream;
+mod timeline;
 mod tools;
 
 pub use bosun_reading::sse::Event;

@@ -7,7 +7,11 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::Fu
 use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::{Client, ClientError, ClientTools, Decider, Delivered, Following, OpenCall, Seen, retry::retrying};
+use crate::{
+    Client, ClientError, ClientTools, Decider, Delivered, Following, OpenCall,
+    retry::retrying,
+    timeline::{Timeline, TimelineItem},
+};
 
 /// A question to an agent. Awaiting it sends it, and runs its tools until there is an answer.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ pub trait Observer: Send {
         Ok(())
     }
 
-    /// An event of the query, with its data as JSON.
+    /// An event of the query, or of a query below it, which has an `agentPath`; with its data as JSON.
     fn event(&mut self, event: &Event, data: &Value) -> io::Result<()> {
         Ok(())
     }
@@ -155,7 +159,7 @@ impl<'a> Question<'a> {
         let none = ClientTools::new();
         let tools = tools.unwrap_or(&none);
         let mut was_connected = body.is_some();
-        let mut following = match body {
+        let following = match body {
             Some(mut body) => {
                 body.insert("name".into(), name.as_str().into());
                 Following::create(client, &name, &Value::Object(body)).await?
@@ -165,11 +169,13 @@ impl<'a> Question<'a> {
         for warning in following.warnings() {
             observer.warning(&warning)?;
         }
+        let is_replayed = following.is_replayed();
+        let mut timeline = Timeline::new(client, following);
         let mut working: FuturesUnordered<BoxFuture<'_, CallProgress>> = FuturesUnordered::new();
         let mut taken = HashSet::new();
         let (mut text, mut failure) = (String::new(), (String::new(), String::new()));
         loop {
-            let seen = tokio::select! {
+            let item = tokio::select! {
                 biased;
                 Some(progress) = working.next() => {
                     match progress {
@@ -189,15 +195,15 @@ impl<'a> Question<'a> {
                     }
                     continue;
                 }
-                seen = following.next() => seen?,
+                item = timeline.next() => item?,
             };
-            let event = match seen {
-                Seen::Event(event) => event,
-                Seen::Lost(error) => {
+            let (event, data, is_of_child) = match item {
+                TimelineItem::Event { event, data, is_of_child } => (event, data, is_of_child),
+                TimelineItem::Lost(error) => {
                     observer.lost(&error)?;
                     continue;
                 }
-                Seen::Back => {
+                TimelineItem::Back => {
                     // The first connection to a query that exists is not a second one.
                     if std::mem::replace(&mut was_connected, true) {
                         observer.reconnected()?;
@@ -205,8 +211,6 @@ impl<'a> Question<'a> {
                     continue;
                 }
             };
-            let data: Value = serde_json::from_str(&event.data)
-                .map_err(|error| ClientError::Unreadable(format!("event `{}` is not JSON: {error}", event.name)))?;
             observer.event(&event, &data)?;
             let field = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
             match event.name.as_str() {
@@ -214,10 +218,12 @@ impl<'a> Question<'a> {
                     let call = OpenCall::read(&data)?;
                     // A call that this client does not run is left to a worker, if there may be one.
                     let is_ours = data["workers"] != true || tools.has(&call.name);
-                    // The stream of a query that existed begins with calls that may have their results.
+                    // The stream of a query that existed begins with calls that may have their results. So does that
+                    // of a child, which is opened some time after the child was created.
+                    let may_have_result = is_replayed || is_of_child;
                     if is_ours
                         && taken.insert(call.id.clone())
-                        && (!following.is_replayed() || is_open(client, &name, &call.id).await?)
+                        && (!may_have_result || is_open(client, &name, &call.id).await?)
                     {
                         working.push(run(tools, call).boxed());
                     }
@@ -231,6 +237,8 @@ impl<'a> Question<'a> {
                         working.push(decide(client, &name, decider, call, data, is_approval).boxed());
                     }
                 }
+                // The end of a child is not the end of the question.
+                _ if is_of_child => {}
                 "agent_response" => text = field("response"),
                 "error" => failure = (field("code"), field("message")),
                 "complete" => {

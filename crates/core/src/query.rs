@@ -432,6 +432,10 @@ impl Usage {
     pub fn total(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl std::ops::AddAssign for Usage {

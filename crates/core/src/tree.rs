@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallId, Namespace, QueryName, QueryUid};
+use crate::{CallId, Namespace, QueryName, QueryUid, query::Usage};
 
 /// How deep a tree may be: the root has depth 0.
 pub const MAX_DEPTH: u32 = 5;
@@ -51,6 +51,9 @@ pub struct Spent {
     pub tokens: u64,
     #[serde(default)]
     pub running_ms: u64,
+    /// The tokens by kind. Zero in journals from before it was recorded; `tokens` is always right.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
 }
 
 impl Spent {
@@ -64,6 +67,7 @@ impl std::ops::AddAssign for Spent {
         self.calls = self.calls.saturating_add(other.calls);
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.running_ms = self.running_ms.saturating_add(other.running_ms);
+        self.usage += other.usage;
     }
 }
 

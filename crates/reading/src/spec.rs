@@ -213,6 +213,7 @@ pub const TOOL_CONFIG: FieldTable = &[
     Field::new("display_name", text_schema),
     Field::new("lc_name", text_schema),
     Field::new("version", text_schema),
+    Field::new("deprecated", deprecation_schema),
     Field::new("parameters", json_schema_schema),
     Field::new("providerConfigKey", text_schema),
     Field::new("source", || json!({"enum": NANGO_SOURCES})),
@@ -228,6 +229,11 @@ pub const TOOL_CONFIG: FieldTable = &[
     Field::new("idempotent", flag_schema),
     Field::new("open_world", flag_schema),
 ];
+fn deprecation_schema() -> Value {
+    let texts = json!({"since": text_schema(), "message": text_schema(), "replacedBy": text_schema()});
+    json!({"anyOf": [flag_schema(), {"type": "object", "properties": texts, "additionalProperties": false}]})
+}
+
 /// What an integration of Nango does for a tool.
 pub const NANGO_SOURCES: &[&str] = &["cache", "action"];
 pub const TOOL_ANNOTATIONS: FieldTable = &[

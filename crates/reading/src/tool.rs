@@ -10,7 +10,7 @@ use std::time::Duration;
 use bosun_core::{
     Binding,
     query::ExpiryPolicy,
-    tool::{Annotations, BindingKind, CachePolicy, CacheScope, HttpRequest, Method, Nango, ToolApproval},
+    tool::{Annotations, BindingKind, CachePolicy, CacheScope, Deprecation, HttpRequest, Method, Nango, ToolApproval},
 };
 use serde_json::{Value, json};
 
@@ -20,10 +20,34 @@ use crate::{Fields, Shape, Text, Tree, approval, named_values, spec};
 pub const CATEGORY: &str = "category";
 pub const VERSION: &str = "version";
 pub const LC_NAME: &str = "lc_name";
+/// Its value is `true`, `false`, or JSON of an object with `since`, `message` and `replacedBy`.
+pub const DEPRECATED: &str = "deprecated";
 
 const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
 /// The longest script that ARK accepts.
 const LARGEST_SCRIPT: usize = 64 * 1024;
+
+/// What the annotation [`DEPRECATED`] says.
+///
+/// # Errors
+/// What the value has to be.
+pub fn deprecation(written: &str) -> Result<Option<Deprecation>, &'static str> {
+    const FIELDS: [&str; 3] = ["since", "message", "replacedBy"];
+    let expected = "is `true`, `false`, or an object with `since`, `message` and `replacedBy`";
+    match serde_json::from_str(written) {
+        Ok(Value::Bool(is_deprecated)) => Ok(is_deprecated.then(Deprecation::default)),
+        Ok(Value::Object(object)) if object.keys().all(|key| FIELDS.contains(&key.as_str())) => {
+            serde_json::from_value(Value::Object(object)).map(Some).map_err(|_| expected)
+        }
+        _ => Err(expected),
+    }
+}
+
+/// The value of the annotation [`DEPRECATED`].
+#[must_use]
+pub fn written_deprecation(deprecation: &Deprecation) -> String {
+    if *deprecation == Deprecation::default() { "true".to_owned() } else { json!(deprecation).to_string() }
+}
 
 /// What the `spec` of a tool says.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use bosun_core::{
     Binding, Namespace, Tool, schema,
-    tool::{Annotations, BindingKind, Confirm, Nango, ToolOrigin, routing::ToolRoute},
+    tool::{Annotations, BindingKind, Confirm, Deprecation, Nango, ToolOrigin, routing::ToolRoute},
 };
 use bosun_reading::{
     Data, Fault, Fields, Node,
-    tool::{CATEGORY, LC_NAME, ToolSpec, VERSION, default_description, default_parameters},
+    tool::{CATEGORY, DEPRECATED, LC_NAME, ToolSpec, VERSION, default_description, default_parameters, deprecation},
 };
 
 use super::{
@@ -77,6 +77,7 @@ pub(super) fn read(
     tool.display_name = spec.title;
     let annotated = |name: &str| metadata.annotations.get(name).cloned();
     (tool.category, tool.version, tool.lc_name) = (annotated(CATEGORY), annotated(VERSION), annotated(LC_NAME));
+    tool.deprecated = read_deprecation(metadata, fields).or(tool.deprecated);
     tool.timeout = spec.timeout.or(tool.timeout);
     tool.on_expired = spec.on_expired;
     if let Some(approval) = spec.approval {
@@ -92,6 +93,16 @@ pub(super) fn read(
     }
     check_nango(&tool, fields);
     Some(metadata.located(fields, ToolDraft { namespace: metadata.namespace.clone(), tool, references }))
+}
+
+fn read_deprecation(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<Deprecation> {
+    let written = metadata.annotations.get(DEPRECATED)?;
+    deprecation(written).unwrap_or_else(|expected| {
+        let node = fields.node().at(&["metadata", "annotations", DEPRECATED]);
+        let place = node.map_or_else(|| fields.place(), |node| node.place);
+        fields.fault(place, "bad_value", format!("the annotation `{DEPRECATED}` {expected}"), "");
+        None
+    })
 }
 
 /// Reports a model that does not follow from the arguments, and an action that would run without its approval: only the

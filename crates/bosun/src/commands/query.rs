@@ -30,7 +30,7 @@ impl Query {
         let agent_client = self.options.open()?;
         let name = self.name.unwrap_or_else(|| Client::new_name("cli"));
         let mut screen = Screen::new(if self.json { Detail::Events } else { Detail::Steps });
-        screen.asking(&agent_client.agent, &self.input)?;
+        screen.asking(&agent_client.target, &self.input)?;
         let mut question = agent_client.question(&name, &self.input);
         if self.json {
             // A program reads the events, and decides by another request.

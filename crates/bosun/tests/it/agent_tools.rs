@@ -396,3 +396,62 @@ otherwise:
         assert_eq!(response, expect, "{fault}: the presets win, also after a crash");
     }
 }
+
+/// The model asks for both tools; one that the filter leaves out is refused as unknown.
+#[tokio::test]
+async fn a_filter_of_a_query_chooses_among_the_tools_of_the_agent() {
+    let tool = |name: &str, builtin: &str, more: &str| {
+        format!(
+            "---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: {name}, {more}}}\nspec: {{type: \
+             builtin, description: About {name}, builtin: {{name: {builtin}}}}}\n"
+        )
+    };
+    let others = [
+        tool("sums", "calculator", "labels: {kind: maths}, annotations: {category: Numbers}"),
+        tool("echo", "noop", "labels: {kind: words}, annotations: {category: Texts}"),
+        crate::teams::team("{strategy: sequential, members: [{name: tester, type: agent}]}"),
+    ];
+    let script = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call:
+          - {tool: sums, arguments: {expression: '1 + 1'}}
+          - {tool: echo, arguments: {message: hello}}
+      - say: done
+";
+    let tools = "[{type: custom, name: sums}, {type: custom, name: echo}]";
+    let manifests = crate::teams::agents(&[("tester", tools)], &others.concat(), script);
+    let server = Server::start_with(manifests.path()).await;
+    let ask = async |kind: &str, target: &str, more: Value| {
+        let mut body = json!({"input": "go", "target": {"type": kind, "name": target}});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let url = format!("{}/v1/queries?wait=20s&view=rfc", server.base);
+        let answer = crate::support::client::http().post(url).json(&body).send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    for (filter, expect) in [
+        (json!({}), &["sums", "echo"][..]),
+        (json!({"names": ["echo"]}), &["echo"]),
+        (json!({"categories": ["Numbers"]}), &["sums"]),
+        (json!({"labels": {"kind": "words"}}), &["echo"]),
+        (json!({"text": "sums", "limit": 1}), &["sums"]),
+        // Builtin tools need no integration.
+        (json!({"providers": ["notion"]}), &["sums", "echo"]),
+        (json!({"readOnly": true, "labels": {"kind": "words"}}), &["echo"]),
+        (json!({"readOnly": false}), &[]),
+    ] {
+        let (_, ended) = ask("agent", "tester", json!({"toolFilter": filter})).await;
+        assert_eq!(ended["state"], "completed", "{filter}: {ended}");
+        let history = ended["toolExecutionHistory"].as_array().unwrap().iter();
+        let ran: Vec<_> =
+            history.filter(|call| call["success"] == true).map(|call| call["toolName"].as_str().unwrap()).collect();
+        assert_eq!(ran, expect, "{filter}: {ended}");
+    }
+    // A team has none to choose from, and a choice without effect would be a surprise.
+    for choice in [json!({"toolFilter": {"names": ["echo"]}}), json!({"tools": ["echo"]})] {
+        let (status, refused) = ask("team", "team", choice).await;
+        assert_eq!(status, 422, "{refused}");
+        assert!(refused.to_string().contains("its members have theirs"), "{refused}");
+    }
+}

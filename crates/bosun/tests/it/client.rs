@@ -202,15 +202,15 @@ async fn a_client_that_is_killed_is_continued_by_the_next_one_under_the_same_nam
 }
 
 /// The events of a query, as the server sends them.
-fn events(parts: &[(&str, u32, Value)]) -> String {
+pub(crate) fn events(parts: &[(&str, u32, Value)]) -> String {
     parts.iter().map(|(name, id, data)| format!("event: {name}\nid: u.{id}\ndata: {data}\n\n")).collect()
 }
 
-fn stream(body: impl Into<String>) -> Response {
+pub(crate) fn stream(body: impl Into<String>) -> Response {
     ([("content-type", "text/event-stream")], body.into()).into_response()
 }
 
-fn refusal(status: StatusCode, code: &str) -> Response {
+pub(crate) fn refusal(status: StatusCode, code: &str) -> Response {
     (status, json!({"error": {"code": code, "message": "no"}}).to_string()).into_response()
 }
 

@@ -3,6 +3,7 @@
 mod failing;
 mod full;
 mod torn;
+mod trees;
 
 use std::time::Instant;
 

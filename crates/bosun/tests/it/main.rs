@@ -62,6 +62,7 @@ mod store_files;
 mod support;
 mod teams;
 mod terminal;
+mod timeline;
 mod tool_calls;
 mod traces;
 mod upgrades;

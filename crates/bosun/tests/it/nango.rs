@@ -535,6 +535,7 @@ async fn an_entry_of_a_tool_config_is_stored_over_the_api_and_runs() {
         "name": "read_mail", "description": "Reads mail", "category": "Email", "providerConfigKey": MAIL,
         "source": "cache", "cache_model": "GmailThread",
         "parameters": {"type": "object", "properties": {"input": {"type": "object"}}},
+        "deprecated": {"since": "2026-10", "replacedBy": "fetch_emails"},
     });
     assert_eq!(store(&server, &cached).await.status, 200);
 
@@ -549,6 +550,14 @@ async fn an_entry_of_a_tool_config_is_stored_over_the_api_and_runs() {
     assert_eq!(sent, json!({"id": "msg-1", "threadId": "thread-9"}));
     assert_eq!(nango.runs()[0].input, json!({"to": "ada@example.com"}), "unwrapped once, after an approval");
     assert_eq!(ids(&call(&server, "read_mail", json!({})).await.unwrap()), ["t3", "t2", "t1"]);
+
+    // The deprecation was kept: callers of the tool are warned.
+    let asked = json!({
+        "name": "old", "input": "{}", "target": {"type": "tool", "name": "read_mail"},
+    });
+    let old = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&asked)).await;
+    let warning = "tool `read_mail` is deprecated since 2026-10; use `fetch_emails` instead";
+    assert_eq!(old.body["toolExecutionHistory"][0]["deprecated"], warning, "{}", old.text);
 
     // The same form changes it.
     let moved = json!({"providerConfigKey": MAIL, "source": "action", "action": "send-later", "category": "Later"});
@@ -577,6 +586,11 @@ async fn a_stored_tool_uses_only_what_the_operator_names_and_waives_no_approval(
         (entry("odd", MAIL, json!({"source": "webhook"})), "source_unknown", "neither `cache` nor `action`"),
         (entry("none", "", json!({"source": "action"})), "provider_missing", "`source`"),
         (entry("asks", MAIL, json!({"confirm": "perhaps"})), "bad_value", "`never`, `always` or `auto`"),
+        (
+            entry("old", MAIL, json!({"deprecated": {"until": "2027"}})),
+            "bad_value",
+            "`since`, `message` and `replacedBy`",
+        ),
         (
             entry("part", MAIL, json!({"source": "cache", "cache_model": "Gmail{kind}"})),
             "cache_model_placeholder_unknown",

@@ -91,6 +91,8 @@ fn sse_event_name(event: &Event) -> Option<&'static str> {
         Event::CallFinished { .. } | Event::CallExpired { .. } => Some("tool_finished"),
         Event::CallApproved { .. } | Event::CallRejected { .. } => Some("approval_decided"),
         Event::CallResolved { .. } => Some("tool_result_received"),
+        Event::CallDelegated { .. } => Some("child_started"),
+        Event::ChildEnded { .. } => Some("child_ended"),
         Event::Completed | Event::Failed { .. } | Event::Cancelled { .. } => Some("complete"),
         _ => None,
     }

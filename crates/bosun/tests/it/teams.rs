@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Agents with these tools, in YAML, other manifests, and the script of their model.
-fn agents(agents: &[(&str, &str)], others: &str, script: &str) -> TempDir {
+pub(crate) fn agents(agents: &[(&str, &str)], others: &str, script: &str) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let mut manifests = MODEL.to_owned();
     for (name, tools) in agents {
@@ -36,7 +36,7 @@ spec: {{prompt: Do as the script says., tools: {tools}}}
     directory
 }
 
-fn team(spec: &str) -> String {
+pub(crate) fn team(spec: &str) -> String {
     format!("---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Team\nmetadata: {{name: team}}\nspec: {spec}\n")
 }
 
@@ -58,18 +58,23 @@ scenes:
   - when: {exactly: go}
     turns:
       - call: [{tool: second, arguments: {input: on}}]
+        usage: {promptTokens: 1, completionTokens: 2}
       - say: 'first({{ result.second }})'
+        usage: {promptTokens: 4, completionTokens: 8}
   - when: {exactly: on}
     turns:
       - call: [{tool: third, arguments: {input: end}}]
+        usage: {promptTokens: 16, completionTokens: 32}
       - say: 'second({{ result.third }})'
   - when: {exactly: end}
     turns:
       - call: [{tool: lookup, arguments: {key: one}}]
+        usage: {promptTokens: 64, completionTokens: 128, cachedTokens: 40}
       - say: 'third({{ result.lookup }})'
+        usage: {promptTokens: 256, completionTokens: 512}
 ";
 
-fn chain() -> TempDir {
+pub(crate) fn chain() -> TempDir {
     let first = "[{type: agent, name: second, externalTools: ['*']}]";
     let second = "[{type: agent, name: third, externalTools: [lookup]}]";
     agents(&[("first", first), ("second", second), ("third", "[]")], "", CHAIN)
@@ -456,4 +461,82 @@ async fn a_tree_makes_progress_with_a_single_permit() {
     let ended = client.post("/q/tool-result?view=rfc&wait=20s", &result(id, "x")).await;
     assert_eq!(ended.state(), "completed", "{}", ended.body);
     assert_eq!(server.kill().await, ProcessExit::Killed);
+}
+
+#[tokio::test]
+async fn a_team_has_conversations_which_its_members_and_its_selector_read() {
+    let script = "
+scenes:
+  - when: {exactly: \"user: start\"}
+    turns: [{say: inner}]
+  - when: {exactly: \"user: start\\n\\nanswer: first\\n\\nuser: again\"}
+    turns: [{say: inner}]
+  - when: {exactly: start}
+    turns: [{say: 'first'}]
+  - when: {exactly: \"The conversation so far:\\n\\nuser: start\\n\\nanswer: first\\n\\nNow the user says:\\n\\nagain\"}
+    turns: [{say: 'remembered'}]
+otherwise: [{say: 'forgotten'}]
+";
+    let inner = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Team
+metadata: {name: inner}
+spec: {strategy: sequential, members: [{name: a, type: agent}]}
+";
+    let selector = "selector: {agent: chooser, selectorPrompt: '{{.History}}'}";
+    let outer =
+        team(&format!("{{strategy: selector, maxTurns: 1, members: [{{name: inner, type: team}}], {selector}}}"));
+    // The prompt of an agent is no part of the input.
+    let manifests = agents(&[("a", "[]"), ("chooser", "[]")], &format!("{inner}{outer}"), script);
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    for (name, conversation, input, answer) in [
+        ("one", Some("talk"), "start", "first"),
+        ("two", Some("talk"), "again", "remembered"),
+        ("three", Some("other"), "start", "first"),
+    ] {
+        let mut body = asked("team", "team", input);
+        body["name"] = json!(name);
+        body["conversationId"] = json!(conversation);
+        let ended = ask(&client, body).await;
+        assert_eq!((&ended["state"], &ended["response"]), (&json!("completed"), &json!(answer)), "{name}: {ended}");
+        assert_eq!(ended["conversationId"], json!(conversation), "{ended}");
+    }
+    let messages = http().get(format!("{}/v1/memory-messages?conversation=talk", server.base)).send().await.unwrap();
+    let messages: Value = messages.json().await.unwrap();
+    let said: Vec<_> = messages["items"].as_array().unwrap().iter().map(|item| &item["message"]["content"]).collect();
+    assert_eq!(said, ["start", "first", "again", "remembered"], "{messages}");
+}
+
+#[tokio::test]
+async fn the_usage_of_a_tree_is_shown_at_its_root_while_it_runs_and_after_its_end() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let paused = ask(&client, with_lookup(asked("agent", "first", "go"))).await;
+    let id = paused["toolCalls"][0]["id"].as_str().unwrap_or_else(|| panic!("{paused}")).to_owned();
+    let used = |prompt: u64, completion: u64| {
+        json!({
+            "promptTokens": prompt, "completionTokens": completion, "totalTokens": prompt + completion, "cachedTokens": 40,
+        })
+    };
+    let own = |prompt: u64, completion: u64| json!({"promptTokens": prompt, "completionTokens": completion, "totalTokens": prompt + completion});
+    let mut query = paused;
+    for (state, usage, tree_usage, below) in [
+        ("waiting", own(1, 2), used(81, 162), used(80, 160)),
+        ("completed", own(5, 10), used(341, 682), used(336, 672)),
+    ] {
+        assert_eq!((&query["state"], &query["usage"]), (&json!(state), &usage), "{query}");
+        assert_eq!(query["treeUsage"], tree_usage, "{query}");
+        let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+        assert_eq!((&tree["usage"], &tree["treeUsage"]), (&usage, &tree_usage), "{tree}");
+        assert_eq!(tree.pointer("/children/0/treeUsage"), Some(&below), "{tree}");
+        // A leaf has no tree below it.
+        assert_eq!(tree.pointer("/children/0/children/0/treeUsage"), None, "{tree}");
+        let ark = send(&client, Method::GET, "/q?view=ark", None).await.body;
+        assert_eq!(ark["status"]["tokenUsage"], tree_usage, "{ark}");
+        if state == "waiting" {
+            query = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&result(&id, "42"))).await.body;
+        }
+    }
 }

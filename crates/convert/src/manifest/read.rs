@@ -1,7 +1,7 @@
 //! Reads resources as tools.
 
 use bosun_core::Tool;
-use bosun_reading::tool::{self, default_description, default_parameters};
+use bosun_reading::tool::{self, DEPRECATED, default_description, default_parameters, deprecation};
 use serde_json::Value;
 
 use super::{API_VERSION, CATEGORY, VERSION};
@@ -79,6 +79,15 @@ fn resource(mut fields: Fields<'_>, report: &Report) -> Option<Found> {
     tool.labels = labels;
     tool.category = annotations.remove(CATEGORY);
     tool.version = annotations.remove(VERSION);
+    if let Some(written) = annotations.remove(DEPRECATED) {
+        match deprecation(&written) {
+            Ok(deprecated) => tool.deprecated = deprecated,
+            Err(expected) => {
+                report.fault(fields.path_of("metadata"), "bad_value", format!("`{DEPRECATED}` {expected}"));
+                return None;
+            }
+        }
+    }
     let parameters = spec.input_schema.map(|_| fields.path_of("spec").key("inputSchema"));
     Some(Found::new(tool, ToolOrigin { path: fields.path().clone(), parameters }))
 }

@@ -9,6 +9,7 @@ use bosun_core::{
     Binding, Tool,
     tool::{HttpRequest, ValueSource},
 };
+use bosun_reading::tool::{DEPRECATED, written_deprecation};
 use serde_json::{Map, Value, json};
 
 use super::{API_VERSION, CATEGORY, VERSION};
@@ -81,10 +82,11 @@ fn write_metadata(tool: &Tool, name: String) -> Value {
     if !tool.labels.is_empty() {
         metadata["labels"] = json!(tool.labels);
     }
-    let annotations: Map<String, Value> = [(CATEGORY, &tool.category), (VERSION, &tool.version)]
+    let mut annotations: Map<String, Value> = [(CATEGORY, &tool.category), (VERSION, &tool.version)]
         .into_iter()
         .filter_map(|(key, value)| value.as_ref().map(|value| (key.to_owned(), value.as_str().into())))
         .collect();
+    annotations.extend(tool.deprecated.iter().map(|one| (DEPRECATED.to_owned(), written_deprecation(one).into())));
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();
     }
@@ -138,9 +140,6 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
     let mut nowhere = Vec::new();
     if tool.timeout.is_some() && !matches!(kind, "http" | "external") {
         nowhere.push("timeout");
-    }
-    if tool.deprecated.is_some() {
-        nowhere.push("deprecated");
     }
     if tool.lc_name.is_some() {
         nowhere.push("lc_name");

@@ -36,7 +36,7 @@ impl Head {
     #[must_use]
     pub fn own_spent(&self, now: Timestamp) -> Spent {
         let running_ms = u64::try_from(self.clock.spent(now).as_millis()).unwrap_or(u64::MAX);
-        Spent { calls: self.counted_calls(), tokens: self.usage.total(), running_ms }
+        Spent { calls: self.counted_calls(), tokens: self.usage.total(), running_ms, usage: self.usage }
     }
 
     /// What the query and its ended children have used.

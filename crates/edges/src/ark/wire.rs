@@ -32,7 +32,11 @@ pub(crate) struct RfcQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Error>,
     pub(crate) tool_execution_history: Vec<Execution>,
+    /// What the query itself has used.
     pub(crate) usage: TokenUsage,
+    /// What it and the queries of the agents and teams that it asked have used, if it asked any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tree_usage: Option<TokenUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<String>,
     pub(crate) metadata: RfcMetadata,
@@ -217,6 +221,9 @@ pub(crate) struct TreeNode {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Error>,
     pub(crate) usage: TokenUsage,
+    /// What it and the queries below it have used, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tree_usage: Option<TokenUsage>,
     pub(crate) creation_timestamp: String,
     /// The queries of its calls, in the order of the calls.
     pub(crate) children: Vec<TreeNode>,
@@ -320,6 +327,7 @@ pub(crate) struct ArkStatus {
     pub(crate) approvals: Vec<Approval>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) parameter_requests: Vec<ParameterRequest>,
+    /// With what the queries of the agents and teams that it asked have used: ARK has no queries of their own for them.
     pub(crate) token_usage: TokenUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) conversation_id: Option<String>,

@@ -62,7 +62,7 @@ impl Inner {
     /// no model that could be shown the history.
     pub(crate) async fn join(&self, submission: &Submission, uid: QueryUid) -> Result<Option<Joining>, EngineError> {
         let (namespace, asked) = (&submission.namespace, &submission.conversation);
-        if matches!(submission.target_kind, TargetKind::Tool | TargetKind::Team) {
+        if submission.target_kind == TargetKind::Tool {
             return Ok(None);
         }
         let name = asked.memory.as_deref().unwrap_or(DEFAULT_MEMORY);

@@ -5,7 +5,7 @@
 //! that is done, so nothing here depends on a process that lives on. No two queries are ever locked at the same time.
 //! `docs/decisions/023-child-queries.md` has the reasons.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use bosun_core::{
     Binding, CallId, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Tool, Toolset, Transcript,
@@ -27,7 +27,10 @@ use crate::{
         state::QueryState,
     },
     store::{Position, StoredDocument},
-    turns::{team, terminate},
+    turns::{
+        team::{self, EarlierText},
+        terminate,
+    },
 };
 
 /// How many queries of a tree are read: more than one tree can have open, but bounded.
@@ -67,6 +70,7 @@ impl Inner {
         self: &Arc<Self>,
         parent: &Head,
         transcript: &Transcript,
+        earlier: &EarlierText,
         toolset: &Toolset,
         call: &Call,
         tool: &Tool,
@@ -82,7 +86,7 @@ impl Inner {
             let message = format!("`{}` could not be asked: {error}", tool.name);
             Ok(Err(Outcome::failure(outcome_code::CHILD_REFUSED, message)))
         };
-        let Some(submission) = child_submission(parent, transcript, toolset, call, tool) else {
+        let Some(submission) = child_submission(parent, transcript, earlier, toolset, call, tool) else {
             return refused(&"its input is missing");
         };
         let by = submission.by.clone();
@@ -295,7 +299,7 @@ impl Inner {
             if is_meant(state) {
                 found.push(key.clone());
             }
-            let children = state.transcript.calls().filter(|call| call.child.is_some());
+            let children = state.transcript.calls().filter(|call| may_have_child(call));
             let children = children.map(|call| child_key(&key.0, state.head.uid, call.asked.call));
             ahead.extend(children.map(|(key, uid)| (key, Some(uid))));
         }
@@ -361,10 +365,17 @@ impl Inner {
     }
 }
 
+/// Whether a call may have a query of its own: one was recorded, or it was started and has no outcome, and the process
+/// may have died before it was recorded.
+fn may_have_child(call: &Call) -> bool {
+    call.child.is_some() || (call.started_at.is_some() && call.result.is_none())
+}
+
 /// The query that a call asks for.
 fn child_submission(
     parent: &Head,
     transcript: &Transcript,
+    earlier: &EarlierText,
     toolset: &Toolset,
     call: &Call,
     tool: &Tool,
@@ -372,7 +383,7 @@ fn child_submission(
     let (kind, name) = asked(&tool.binding)?;
     let spec = &transcript.spec;
     let input = match &spec.team {
-        Some(_) => team::input_of_member(transcript),
+        Some(_) => team::input_of_member(transcript, earlier),
         None => call.arguments().get("input")?.as_str()?.to_owned(),
     };
     // With parameters, a text would be a template, and this one is written by a model.
@@ -472,11 +483,13 @@ impl Engine {
         })
     }
 
-    /// Deletes the queries below one that has ended.
+    /// Deletes the queries below one that has ended, from the leaves up: after a crash in between, those that are left
+    /// can still be found.
     pub(crate) async fn delete_below(&self, by: &bosun_core::Actor, key: &QueryKey) -> Result<(), EngineError> {
         let inner = &self.inner;
-        let below: BTreeSet<_> = inner.find_below(key, |_| true).await?.into_iter().filter(|one| one != key).collect();
-        for child in below {
+        let mut below = inner.find_below(key, |_| true).await?;
+        below.retain(|one| one != key);
+        for child in below.into_iter().rev() {
             match Box::pin(self.delete_one(by.clone(), child)).await {
                 Ok(()) | Err(EngineError::QueryNotFound(..)) => {}
                 Err(error) => return Err(error),

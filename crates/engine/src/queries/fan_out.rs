@@ -97,7 +97,6 @@ fn is_visible(event: &Event) -> bool {
             | Event::LoopNoticed { .. }
             | Event::CallPending { .. }
             | Event::CallDue { .. }
-            | Event::CallDelegated { .. }
             | Event::Settled
             | Event::CallClaimed { .. }
             | Event::CallExtended { .. }

@@ -2,7 +2,9 @@
 
 use std::{pin::pin, sync::Arc, time::Instant};
 
-use bosun_core::{CallId, Outcome, Toolset, Transcript, machine::outcome_code, transcript::PendingCall};
+use bosun_core::{
+    CallId, Outcome, Toolset, Transcript, conversation::History, machine::outcome_code, transcript::PendingCall,
+};
 use futures_util::{
     StreamExt,
     future::poll_immediate,
@@ -20,6 +22,7 @@ use crate::{
     turns::progress::CallProgress,
     turns::result_cache::{CallingQuery, ResultKey},
     turns::spans,
+    turns::team::EarlierText,
     turns::turn,
 };
 
@@ -139,7 +142,14 @@ async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Out
     driver.inner.make_durable(&driver.live, position).await?;
     let Some(asked) = transcript.call(call.id) else { return Ok(None) };
     let inner = &driver.inner;
-    let child = match inner.create_child(&parent, transcript, toolset, asked, &call.tool).await? {
+    // An agent that another agent asks does not read the history of the latter.
+    let is_member = transcript.spec.team.is_some();
+    let history = if is_member { turn::history(driver, transcript).await? } else { Ok(History::default()) };
+    let earlier = match history {
+        Ok(history) => EarlierText::new(&history.messages),
+        Err(error) => return Ok(Some(Outcome::failure(outcome_code::CHILD_REFUSED, error.to_string()))),
+    };
+    let child = match inner.create_child(&parent, transcript, &earlier, toolset, asked, &call.tool).await? {
         Ok(child) => child,
         Err(outcome) => return Ok(Some(outcome)),
     };

@@ -26,6 +26,9 @@ const SELECTOR_PROMPT: &str = "You choose who speaks next in a conversation.\n\n
 /// How much of the input a member's call repeats: the query of the call has all of it.
 const INPUT_REPEATED: usize = 4 * 1024;
 
+/// How much of a conversation members read.
+const EARLIER_BYTES: usize = 256 * 1024;
+
 /// What a team does in its turn.
 pub(crate) enum TeamTurn {
     Reply(ModelReply),
@@ -40,8 +43,45 @@ pub(crate) enum TeamTurn {
     },
 }
 
+/// The conversation before the query of a team, as text: what its members and its selector read before its input. Inputs
+/// and answers only, the latest of them up to [`EARLIER_BYTES`]; empty if there is none.
+#[derive(Debug, Default)]
+pub(crate) struct EarlierText(String);
+
+impl EarlierText {
+    pub(crate) fn new(history: &[Message]) -> Self {
+        let said = |message: &Message| match message {
+            Message::User(text) => Some(format!("user: {text}\n\n")),
+            Message::Assistant { text: Some(text), .. } if !text.is_empty() => Some(format!("answer: {text}\n\n")),
+            Message::Assistant { .. } | Message::System(_) | Message::Tool { .. } => None,
+        };
+        let mut left = EARLIER_BYTES;
+        let fits = |text: &String| {
+            left = left.saturating_sub(text.len());
+            left > 0
+        };
+        let mut latest: Vec<_> = history.iter().rev().filter_map(said).take_while(fits).collect();
+        latest.reverse();
+        Self(latest.concat())
+    }
+
+    /// The input of the team, after the conversation.
+    fn before(&self, input: &str) -> String {
+        match self.0.as_str() {
+            "" => input.to_owned(),
+            earlier => format!("The conversation so far:\n\n{earlier}Now the user says:\n\n{input}"),
+        }
+    }
+}
+
 /// The turn that is due.
-pub(crate) fn turn(plan: &TeamPlan, transcript: &Transcript, toolset: &Toolset, renderer: &ResultRenderer) -> TeamTurn {
+pub(crate) fn turn(
+    plan: &TeamPlan,
+    transcript: &Transcript,
+    earlier: &EarlierText,
+    toolset: &Toolset,
+    renderer: &ResultRenderer,
+) -> TeamTurn {
     let spoken: Vec<&str> = transcript.calls().map(|call| &*call.asked.tool).collect();
     let last = transcript.calls().last();
     match last.and_then(|call| Some((call, &*call.result.as_ref()?.outcome))) {
@@ -56,7 +96,7 @@ pub(crate) fn turn(plan: &TeamPlan, transcript: &Transcript, toolset: &Toolset, 
         TeamStep::Member(member) => TeamTurn::Reply(call_of(toolset, member, transcript, ModelReply::default())),
         TeamStep::Choose(choices) => {
             let choices: Vec<_> = choices.into_iter().map(str::to_owned).collect();
-            match selection(plan, &choices, transcript) {
+            match selection(plan, &choices, transcript, earlier) {
                 Ok(messages) => TeamTurn::Ask { choices, messages },
                 Err(message) => TeamTurn::Failed { code: failure_code::NO_SUCH_MEMBER.into(), message },
             }
@@ -98,14 +138,19 @@ pub(crate) fn chosen(
 }
 
 /// What a selector is asked.
-fn selection(plan: &TeamPlan, choices: &[String], transcript: &Transcript) -> Result<Vec<Message>, String> {
+fn selection(
+    plan: &TeamPlan,
+    choices: &[String],
+    transcript: &Transcript,
+    earlier: &EarlierText,
+) -> Result<Vec<Message>, String> {
     let template = plan.selector_prompt.as_deref().unwrap_or(SELECTOR_PROMPT);
     let template = Template::parse(template).map_err(|error| format!("`selectorPrompt` is not a template: {error}"))?;
     let participants = choices.join(", ");
     let role = |(member, role): (&String, &String)| format!("{member}: {role}");
     let roles = plan.members.iter().zip(&plan.roles).filter(|(member, _)| choices.contains(member));
     let roles = roles.map(role).collect::<Vec<_>>().join("\n");
-    let mut history = format!("user: {}", transcript.spec.input);
+    let mut history = format!("{}user: {}", earlier.0, transcript.spec.input);
     for call in transcript.calls() {
         history.push_str(&format!("\n\n{}: {}", call.asked.tool, answer_of(call, None)));
     }
@@ -120,9 +165,9 @@ fn selection(plan: &TeamPlan, choices: &[String], transcript: &Transcript) -> Re
     Ok(prompt.into_iter().chain([Message::User(filled)]).collect())
 }
 
-/// What the next member reads: the input of the team, and what the members before it have answered.
-pub(crate) fn input_of_member(transcript: &Transcript) -> String {
-    let mut input = transcript.spec.input.clone();
+/// What the next member reads: the conversation, the input of the team, and what the members before it have answered.
+pub(crate) fn input_of_member(transcript: &Transcript, earlier: &EarlierText) -> String {
+    let mut input = earlier.before(&transcript.spec.input);
     let answered: Vec<&Call> = transcript.calls().filter(|call| call.result.is_some()).collect();
     if answered.is_empty() {
         return input;

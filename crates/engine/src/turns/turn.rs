@@ -40,7 +40,7 @@ use crate::{
     turns::filtered,
     turns::result_cache::CallingQuery,
     turns::spans,
-    turns::team::{self, TeamTurn},
+    turns::team::{self, EarlierText, TeamTurn},
     turns::terminate,
     turns::tool_target,
 };
@@ -316,7 +316,13 @@ async fn prepare(
         return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &renderer), toolset)));
     }
     if let Some(plan) = &spec.team {
-        return Ok(prepare_team(inner, plan, head, transcript, toolset, &renderer));
+        return Ok(match history(driver, transcript).await? {
+            Ok(history) => {
+                let earlier = EarlierText::new(&history.messages);
+                prepare_team(inner, plan, head, transcript, &earlier, toolset, &renderer)
+            }
+            Err(error) => Err(error),
+        });
     }
     let schema = match &spec.output_schema {
         None => None,
@@ -368,18 +374,16 @@ fn prepare_team(
     plan: &TeamPlan,
     head: &Head,
     transcript: &Arc<Transcript>,
+    earlier: &EarlierText,
     toolset: Arc<Toolset>,
     renderer: &ResultRenderer,
 ) -> Result<PreparedTurn, ModelError> {
     let spec = &transcript.spec;
-    let (choices, messages) = match team::turn(plan, transcript, &toolset, renderer) {
+    let (choices, messages) = match team::turn(plan, transcript, earlier, &toolset, renderer) {
         TeamTurn::Reply(reply) => {
-            return Ok(PreparedTurn::Terminate(Box::new(WholeReply {
-                reply,
-                toolset,
-                schema: None,
-                remembered: None,
-            })));
+            // What the members have said on the way to the answer is in their queries.
+            let remembered = spec.conversation.is_some().then(|| vec![Message::User(spec.input.clone())]);
+            return Ok(PreparedTurn::Terminate(Box::new(WholeReply { reply, toolset, schema: None, remembered })));
         }
         TeamTurn::Failed { code, message } => return Ok(PreparedTurn::TeamFailed { code, message }),
         TeamTurn::Ask { choices, messages } => (choices, messages),
@@ -434,7 +438,10 @@ pub(crate) async fn toolset(
 }
 
 /// The history of the conversation, as it was frozen at submission.
-async fn history(driver: &Driver, transcript: &Transcript) -> Result<Result<History, ModelError>, StoreError> {
+pub(crate) async fn history(
+    driver: &Driver,
+    transcript: &Transcript,
+) -> Result<Result<History, ModelError>, StoreError> {
     let Some(hash) = transcript.spec.conversation.as_ref().and_then(|conversation| conversation.history) else {
         return Ok(Ok(History::default()));
     };

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Question};
 
+use serde_json::json;
+
 use super::server_options::ServerOptions;
 pub(super) use prompt::TerminalPrompt;
 pub(super) use screen::{Detail, Screen, progress_line};
@@ -20,8 +22,11 @@ pub(super) use tools::{Run, run_command};
 #[derive(Debug, clap::Args)]
 pub(super) struct AgentOptions {
     /// The agent to ask
+    #[arg(long, required_unless_present = "team", conflicts_with = "team")]
+    agent: Option<String>,
+    /// The team to ask
     #[arg(long)]
-    agent: String,
+    team: Option<String>,
     /// JSON file with the definitions of your tools: name, description, parameters
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
@@ -44,7 +49,8 @@ impl AgentOptions {
         Ok(AgentClient {
             tools: tools::load(self.tools.as_deref(), self.runs)?,
             client: self.server.open()?,
-            agent: self.agent,
+            kind: if self.team.is_some() { "team" } else { "agent" },
+            target: self.team.or(self.agent).unwrap_or_default(),
             tool_source: self.tool_source,
             timeout: self.timeout,
             prompt: TerminalPrompt::default(),
@@ -52,11 +58,13 @@ impl AgentOptions {
     }
 }
 
-/// An agent to ask, and the tools of this client.
+/// An agent or a team to ask, and the tools of this client.
 #[derive(Debug)]
 pub(super) struct AgentClient {
     pub(super) client: Client,
-    pub(super) agent: String,
+    /// `agent` or `team`.
+    pub(super) kind: &'static str,
+    pub(super) target: String,
     tools: ClientTools,
     tool_source: Option<String>,
     timeout: Option<String>,
@@ -66,7 +74,8 @@ pub(super) struct AgentClient {
 impl AgentClient {
     /// The question to the agent, as the query of this name. The person at the terminal decides what the agent cannot.
     pub(super) fn question(&self, name: &str, input: &str) -> Question<'_> {
-        let mut question = self.client.ask(&self.agent, input).named(name).tools(&self.tools).decided_by(&self.prompt);
+        let mut question = self.client.ask(&self.target, input).named(name).tools(&self.tools).decided_by(&self.prompt);
+        question = question.set("target", json!({ "type": self.kind, "name": self.target }));
         if let Some(source) = &self.tool_source {
             question = question.set("toolSource", source.as_str());
         }

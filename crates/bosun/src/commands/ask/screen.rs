@@ -24,6 +24,9 @@ const WARN: Style = AnsiColor::Yellow.on_default();
 /// The maximum length of arguments and results that are shown.
 const SHOWN: usize = 100;
 
+/// Between the agents on the path to a call.
+const PATH_SEPARATOR: &str = " › ";
+
 /// How much is shown besides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Detail {
@@ -80,9 +83,13 @@ impl Screen {
             return writeln!(stdout(), "{line}");
         }
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        // A call of another agent is shown with the path to it.
-        let path = data["agentPath"].as_array().into_iter().flatten().skip(1).filter_map(Value::as_str);
-        let name: String = path.chain([text("/name")]).collect::<Vec<_>>().join(" › ");
+        // What another agent does is shown with the path to it.
+        let path: Vec<_> =
+            data["agentPath"].as_array().into_iter().flatten().skip(1).filter_map(Value::as_str).collect();
+        if !path.is_empty() && self.show_other(&event.name, &path.join(PATH_SEPARATOR), data)? {
+            return Ok(());
+        }
+        let name = path.iter().copied().chain([text("/name")]).collect::<Vec<_>>().join(PATH_SEPARATOR);
         let name = name.as_str();
         let is_of_calls = self.detail == Detail::Calls;
         match event.name.as_str() {
@@ -124,6 +131,26 @@ impl Screen {
             "complete" => self.complete(text("/status")),
             _ => Ok(()),
         }
+    }
+
+    /// Shows an event that means another thing if it is of another agent than the one that was asked: its text is not the
+    /// answer, and its end not the end. False if it does not.
+    fn show_other(&mut self, event: &str, agent: &str, data: &Value) -> io::Result<bool> {
+        let text = |field: &str| data[field].as_str().unwrap_or_default();
+        match event {
+            // The call that asked the agent has the text as its result.
+            "agent_response" | "agent_response_delta" => {}
+            "agent_thinking" | "complete" if self.detail == Detail::Calls => {}
+            "agent_thinking" if data["attempt"].as_u64() > Some(1) => {
+                self.step(WARN, "↻", &format!("{agent}: the model is asked again"))?;
+            }
+            "agent_thinking" => self.step(DIM, "·", &format!("{agent} is thinking"))?,
+            "error" => self.step(BAD, "✗", &format!("{agent}: {} [{}]", text("message"), text("code")))?,
+            "complete" if text("status") == "completed" => self.step(GOOD, "✓", &format!("{agent} completed"))?,
+            "complete" => self.step(BAD, "✗", &format!("{agent} {}", text("status")))?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// This program stops watching; the query continues.

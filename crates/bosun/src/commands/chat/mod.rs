@@ -58,7 +58,7 @@ enum Ended {
 impl Chat {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let agent_client = self.options.open()?;
-        check_agent(&agent_client).await?;
+        check_target(&agent_client).await?;
         let conversation = Conversation {
             is_continued: self.conversation.is_some(),
             id: self.conversation.unwrap_or_else(|| Client::new_name("chat")),
@@ -69,19 +69,20 @@ impl Chat {
     }
 }
 
-/// Reports an unknown agent before a line is typed, unless the key has no right to list agents.
-async fn check_agent(agent_client: &AgentClient) -> anyhow::Result<()> {
-    let agents = match agent_client.client.names("agents").await {
-        Ok(agents) => agents,
+/// Reports an unknown agent or team before a line is typed, unless the key has no right to list them.
+async fn check_target(agent_client: &AgentClient) -> anyhow::Result<()> {
+    let kind = agent_client.kind;
+    let existing = match agent_client.client.names(&format!("{kind}s")).await {
+        Ok(existing) => existing,
         Err(error) if error.code() == Some("right_missing") => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let name = &agent_client.agent;
+    let name = &agent_client.target;
     anyhow::ensure!(
-        agents.contains(name),
-        match agents.as_slice() {
-            [] => format!("there is no agent `{name}`: the server has no agents in this namespace"),
-            _ => format!("there is no agent `{name}`; the server has: {}", agents.join(", ")),
+        existing.contains(name),
+        match existing.as_slice() {
+            [] => format!("there is no {kind} `{name}`: the server has no {kind}s in this namespace"),
+            _ => format!("there is no {kind} `{name}`; the server has: {}", existing.join(", ")),
         }
     );
     Ok(())
@@ -164,7 +165,7 @@ impl Conversation {
     }
 
     fn greet(&self, input: &Input) -> anyhow::Result<()> {
-        let (agent, server, id) = (&self.agent_client.agent, self.agent_client.client.server(), &self.id);
+        let (agent, server, id) = (&self.agent_client.target, self.agent_client.client.server(), &self.id);
         let begins = if self.is_continued { "continues" } else { "begins" };
         let mut stderr = stderr();
         writeln!(stderr, "{BOLD}{agent}{BOLD:#} {DIM}at {server} {begins} conversation {id}{DIM:#}")?;
@@ -175,8 +176,8 @@ impl Conversation {
     }
 
     fn print_how_to_continue(&self) -> anyhow::Result<()> {
-        let (agent, id) = (&self.agent_client.agent, &self.id);
-        writeln!(stderr(), "{DIM}continue with: bosun chat --agent {agent} --conversation {id}{DIM:#}")?;
+        let AgentClient { kind, target, .. } = &self.agent_client;
+        writeln!(stderr(), "{DIM}continue with: bosun chat --{kind} {target} --conversation {}{DIM:#}", self.id)?;
         Ok(())
     }
 }

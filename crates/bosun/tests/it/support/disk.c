@@ -35,6 +35,7 @@ struct control {
     volatile uint32_t failed_writes;
     volatile uint32_t syncs;
     volatile uint32_t stalled;
+    volatile uint32_t full_after; /* the disk is full after this many more flushes, if it is not 0 */
 };
 
 /* A piece of a file that was written and not flushed. */
@@ -227,6 +228,8 @@ static int sync_file(int fd, int (*real)(int)) {
     if (result == 0) {
         flushed(fd, 0);
         __atomic_add_fetch(&control->syncs, 1, __ATOMIC_SEQ_CST);
+        if (control->full_after && __atomic_sub_fetch(&control->full_after, 1, __ATOMIC_SEQ_CST) == 0)
+            control->write_error = ENOSPC;
     }
     return result;
 }

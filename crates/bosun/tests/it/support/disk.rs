@@ -34,6 +34,7 @@ enum Field {
     FailedWrites,
     Syncs,
     Stalled,
+    FullAfter,
 }
 
 /// The controls of one world's disk.
@@ -77,13 +78,18 @@ impl Disk {
         self.set(Field::WriteError, error as u32);
     }
 
+    /// Makes the disk full after this many flushes, and keeps it so until it is repaired.
+    pub(crate) fn fill_after_syncs(&self, times: u32) {
+        self.set(Field::FullAfter, times);
+    }
+
     /// Blocks every flush until the disk is repaired.
     pub(crate) fn stall(&self) {
         self.set(Field::StallSyncs, 1);
     }
 
     pub(crate) fn repair(&self) {
-        for field in [Field::FailSyncs, Field::WriteError, Field::StallSyncs] {
+        for field in [Field::FullAfter, Field::FailSyncs, Field::WriteError, Field::StallSyncs] {
             self.set(field, 0);
         }
     }

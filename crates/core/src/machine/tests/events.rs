@@ -44,7 +44,7 @@ fn every_event_survives_encoding_and_decoding() {
     let mut head = after_turn(vec![outside("a")]);
     let call = head.calls[0].id;
     let by = Actor::of_key("ci").unwrap().acting_for("alice").unwrap();
-    let spent = Spent { calls: 1, tokens: 2, running_ms: 3 };
+    let spent = Spent { calls: 1, tokens: 2, running_ms: 3, ..Spent::default() };
     let events = [
         Event::Created { spec: Arc::new(spec(QueryLimits::default())), by: by.clone() },
         Event::Created { spec: Arc::new(rich_spec()), by: by.clone() },

@@ -124,6 +124,7 @@ fn rfc(snapshot: &Snapshot, results: Option<Vec<wire::PostedResult>>, warnings: 
         error: failure(transcript),
         tool_execution_history: transcript.calls().filter_map(execution).collect(),
         usage: usage(head.usage),
+        tree_usage: tree::usage(snapshot),
         duration: whole_duration(head, transcript),
         metadata: wire::RfcMetadata {
             query_name: head.name.to_string(),
@@ -150,6 +151,7 @@ fn ark(snapshot: &Snapshot, results: Option<Vec<wire::PostedResult>>, warnings: 
             tool_calls: tree::open_calls(snapshot),
             approvals: tree::approvals(snapshot),
             parameter_requests: tree::parameter_requests(snapshot),
+            token_usage: tree::usage(snapshot).unwrap_or_else(|| usage(head.usage)),
             ..ark_status(head, transcript)
         },
         results,
@@ -205,7 +207,8 @@ pub(crate) fn listed_status(head: &Head, transcript: &Transcript) -> wire::ArkSt
         tool_calls: open_calls(head, transcript),
         approvals: approvals(head, transcript),
         parameter_requests: parameter_requests(head, transcript),
-        token_usage: usage(head.usage),
+        // Open children are not looked for in a list.
+        token_usage: tree::total(head.usage, head.below),
         conversation_id: session(&transcript.spec).conversation_id,
         conditions: vec![condition(head, transcript)],
         duration: whole_duration(head, transcript),

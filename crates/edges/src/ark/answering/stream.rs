@@ -102,6 +102,8 @@ impl Narrate for EventTranslator {
 pub(crate) struct EventTranslator {
     uid: QueryUid,
     name: QueryName,
+    /// The agents and teams from the root to the query, if it is the child of another one.
+    agent_path: Option<Value>,
     /// The trace of the query, for the clients that run its calls.
     trace: Option<Arc<TraceContext>>,
     /// What later entries of a call do not repeat.
@@ -128,6 +130,7 @@ impl EventTranslator {
         let mut translator = Self {
             uid: snapshot.head.uid,
             name: snapshot.head.name.clone(),
+            agent_path: snapshot.head.lineage.as_ref().map(|lineage| json!(lineage.path)),
             trace: snapshot.transcript.spec.trace.clone(),
             calls: HashMap::new(),
             ended: false,
@@ -234,6 +237,10 @@ impl EventTranslator {
     fn message(&self, id: Option<String>, event: &'static str, mut data: Value) -> SseMessage {
         data["queryName"] = self.name.as_str().into();
         data["uid"] = self.uid.to_string().into();
+        // An event of a query below this one has its own path.
+        if let (Some(path), None) = (&self.agent_path, data.get("agentPath")) {
+            data["agentPath"] = path.clone();
+        }
         SseMessage { id, event, data }
     }
 
@@ -261,6 +268,8 @@ impl EventTranslator {
                     }),
                 ))
             }
+            Event::CallDelegated { call, child } => self.translate_child("child_started", *call, *child),
+            Event::ChildEnded { call, child, .. } => self.translate_child("child_ended", *call, *child),
             Event::CallFinished { call, outcome } => self.translate_finished(*call, outcome, at),
             Event::CallExpired { call } => {
                 let shown = self.calls.get(call)?;
@@ -324,11 +333,17 @@ impl EventTranslator {
             | Event::Changed(_)
             | Event::ClockStepped { .. }
             | Event::Interrupted
-            | Event::CallDelegated { .. }
-            | Event::ChildEnded { .. }
             | Event::Settled
             | Event::Recovered { .. } => None,
         }
+    }
+
+    /// The query that answers a call has a stream of its own, under this name. It may end before it is recorded that it
+    /// has begun; then there is only its end.
+    fn translate_child(&self, event: &'static str, call: CallId, child: QueryUid) -> Option<(&'static str, Value)> {
+        let shown = self.calls.get(&call)?;
+        let name = QueryName::for_uid(child);
+        Some((event, json!({ "id": call, "name": shown.asked.tool, "childName": name.as_str() })))
     }
 
     fn translate_asked(&self, asked: &AskedCall, at: Timestamp) -> Option<(&'static str, Value)> {

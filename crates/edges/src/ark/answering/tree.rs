@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bosun_core::{query::Usage, tree::Spent};
 use bosun_engine::{QueryTree, Snapshot};
 
 use super::convert;
@@ -42,6 +43,23 @@ pub(super) fn parameter_requests(snapshot: &Snapshot) -> Vec<ParameterRequest> {
     person::parameter_requests(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
 }
 
+/// What the query and all queries below it have used; `None` if there are none below it.
+pub(super) fn usage(snapshot: &Snapshot) -> Option<wire::TokenUsage> {
+    let Snapshot { head, transcript, below } = snapshot;
+    transcript.calls().find(|call| call.child.is_some())?;
+    let mut spent = head.spent(head.updated_at);
+    // What has ended below them is in their heads.
+    below.iter().for_each(|below| spent += below.head.spent(below.head.updated_at));
+    Some(total(Usage::default(), spent))
+}
+
+/// What a query has used, and the queries below it.
+pub(super) fn total(own: Usage, below: Spent) -> wire::TokenUsage {
+    let mut sum = own;
+    sum += below.usage;
+    wire::TokenUsage { total_tokens: own.total().saturating_add(below.tokens), ..convert::usage(sum) }
+}
+
 /// A query with those below it.
 pub(crate) fn node(tree: &QueryTree, call: Option<String>) -> wire::TreeNode {
     let Snapshot { head, transcript, .. } = &tree.snapshot;
@@ -58,6 +76,7 @@ pub(crate) fn node(tree: &QueryTree, call: Option<String>) -> wire::TreeNode {
         response: transcript.response().map(str::to_owned),
         error: convert::failure(transcript),
         usage: convert::usage(head.usage),
+        tree_usage: usage(&tree.snapshot),
         creation_timestamp: head.created_at.to_rfc3339(),
         children: children.collect(),
     }

@@ -137,7 +137,13 @@ pub(crate) fn read(
     let joined = conversation::join(&fields, &metadata.namespace);
     if let Some(target) = &target {
         let brings_tools = !tools.outside.is_empty() || tools.selected.is_some() || tools.filter.is_some();
-        target.refuse_what_it_cannot_have(brings_tools, output_schema.is_some(), input.as_ref(), &report);
+        let chooses_tools = tools.selected.is_some() || tools.filter.is_some();
+        target.refuse_what_it_cannot_have(
+            (brings_tools, chooses_tools),
+            output_schema.is_some(),
+            input.as_ref(),
+            &report,
+        );
         if target.kind == TargetKind::Tool && joined.conversation.memory.is_some() {
             report.fault("memory", "not_used", "a tool alone has no conversation");
         }

@@ -172,7 +172,7 @@ impl QueryTarget {
     /// Refuses fields that would have no effect: a client that sends one expects an effect.
     pub(crate) fn refuse_what_it_cannot_have(
         &self,
-        brings_tools: bool,
+        (brings_tools, chooses_tools): (bool, bool),
         has_output_schema: bool,
         input: Option<&Input>,
         report: &Report,
@@ -184,6 +184,10 @@ impl QueryTarget {
         // A team passes them on to its members.
         if brings_tools && self.kind != TargetKind::Team {
             let message = format!("a target of type `{kind}` has no tools; ask an agent");
+            report.fault("tools", "not_used", message);
+        }
+        if chooses_tools && self.kind == TargetKind::Team {
+            let message = "a team has no tools of its own to choose from; its members have theirs";
             report.fault("tools", "not_used", message);
         }
         if matches!(self.kind, TargetKind::Tool | TargetKind::Team) && has_output_schema {

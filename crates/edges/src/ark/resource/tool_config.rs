@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bosun_core::tool::{Confirm, Nango};
 use bosun_reading::{
     spec,
-    tool::{CATEGORY, LC_NAME, VERSION},
+    tool::{CATEGORY, DEPRECATED, LC_NAME, VERSION, deprecation},
 };
 use serde_json::{Map, Value, json};
 
@@ -48,6 +48,12 @@ pub(super) fn read(fields: BodyFields<'_>, name: &str) -> ToolEntry {
     let mut entry = ToolEntry::default();
     for (field, annotation) in [("category", CATEGORY), ("version", VERSION), ("lc_name", LC_NAME)] {
         entry.annotations.extend(fields.text(field).map(|text| (annotation.to_owned(), text)));
+    }
+    if let Some(written) = fields.get("deprecated").map(|value| value.to_string()) {
+        match deprecation(&written) {
+            Ok(_) => drop(entry.annotations.insert(DEPRECATED.to_owned(), written)),
+            Err(expected) => fields.reject("deprecated", "bad_value", expected),
+        }
     }
     let spec = &mut entry.spec;
     let timeout = fields.get("timeout");
