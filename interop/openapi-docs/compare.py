@@ -230,16 +230,22 @@ class Comparison:
         body = next((key for key in ("request_body", "body") if key in arguments and key not in self.parameters), None)
         if body and received.body is not None:
             read[body] = json.loads(received.body) if is_json(received.mimetype) else plain(result.body)
-        if body:
-            arguments = {**arguments, body: self.as_sent(arguments[body], received.mimetype)}
+        if body and is_form(received.mimetype):
+            # A form has texts only.
+            arguments = {**arguments, body: texts_of(arguments[body])}
+            read[body] = texts_of(read.get(body))
         different = {key: (value, read.get(key)) for key, value in arguments.items() if key not in read or read[key] != value}
         return {**different, **({"sent and not given": used} if used else {})}
 
-    def as_sent(self, value, media):
-        """Parts of a form have no types: a number is its text."""
-        if media.startswith("multipart/") and isinstance(value, dict):
-            return {key: [text_of(one) for one in member] if isinstance(member, list) else text_of(member) for key, member in value.items()}
-        return value
+
+def is_form(media):
+    return media.startswith(("multipart/", "application/x-www-form-urlencoded"))
+
+
+def texts_of(value):
+    if isinstance(value, dict):
+        return {key: texts_of(member) for key, member in value.items()}
+    return [texts_of(item) for item in value] if isinstance(value, list) else text_of(value)
 
 
 def pattern(path):

@@ -47,7 +47,9 @@ def space_delimited(explode, name, kind, location):
 
 
 def deep_object(_, name, kind, location):
-    """It reads one level, and only with `explode: true`, which says nothing about this style."""
+    """It reads one level, and only with `explode: true`, which says nothing about this style. A value that is no object has no brackets."""
+    if name in location:
+        return location[name]
     found = {}
     for key, value in location.items():
         if not key.startswith(f"{name}["):
@@ -131,10 +133,18 @@ def parameters(document, owner):
 
 
 def encoded(document, parameter):
-    """The values of a path are read as they are sent, encoded: a pattern does not fit them."""
-    if not isinstance(parameter, dict) or parameter.get("in") != "path":
+    """It reads the type of a parameter from its schema alone. The values of a path are read as they are sent, encoded: a pattern does not fit them."""
+    if not isinstance(parameter, dict):
         return parameter
-    schema = follow(document, parameter.get("schema")) or {}
+    schema = follow(document, parameter.get("schema"))
+    if isinstance(schema, dict) and "type" not in schema and "allOf" in schema:
+        parts = [follow(document, part) for part in schema["allOf"]]
+        whole = {key: value for part in parts if isinstance(part, dict) for key, value in part.items()}
+        schema = {**whole, **{key: value for key, value in schema.items() if key != "allOf"}}
+        parameter = {**parameter, "schema": schema}
+    if parameter.get("in") != "path":
+        return parameter
+    schema = schema or {}
     of_text = {"pattern", "minLength", "maxLength", "enum"} if schema.get("type") == "string" else set()
     return {**parameter, "schema": {key: value for key, value in schema.items() if key not in of_text}}
 
