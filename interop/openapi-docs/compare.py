@@ -30,7 +30,15 @@ from sample import sample
 from second import complete, deserializers, follow, is_json, operations, plain
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Dates are texts, as in YAML 1.2 and in JSON."""
+
+
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"] for first, resolvers in Loader.yaml_implicit_resolvers.items()
+}
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
@@ -126,7 +134,7 @@ class Tally:
 
 def compare(bosun, file, origin, tally):
     text = file.read_text()
-    document = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, LOADER)
+    document = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader)
     if not isinstance(document, dict) or "openapi" not in document:
         return tally.add("skipped: not OpenAPI 3")
     own = ((document.get("servers") or [{}])[0] or {}).get("url", "")
@@ -137,7 +145,7 @@ def compare(bosun, file, origin, tally):
         manifests = pathlib.Path(folder, "agents")
         manifests.mkdir()
         converted = subprocess.run([bosun, "convert", file, "--to", "ark-manifest", "--server", origin], capture_output=True, text=True, check=False)
-        tools = [tool for tool in yaml.load_all(converted.stdout, LOADER) if tool]
+        tools = [tool for tool in yaml.load_all(converted.stdout, Loader) if tool]
         pathlib.Path(manifests, "tools.yaml").write_text(converted.stdout)
         for tool in tools:
             write_secrets(tool["spec"]["http"], folder)
@@ -211,7 +219,8 @@ class Comparison:
             is_unread = re.search(r"\('(form|deepObject|spaceDelimited|pipeDelimited|label|matrix|simple)', ", f"{error} {error.__cause__}")
             if is_unread or "Missing required path parameter" in str(error):
                 return self.tally.add("not compared: openapi-core does not read the style", f"{self.where}: {Recorder.last[1]}")
-            return self.tally.add("wrong", f"{self.where}: {Recorder.last[1][:200]} {Recorder.last[3][:200]}: {type(error).__name__}: {error}: {error.__cause__}")
+            causes = [one.message[:200] for one in getattr(error.__cause__, "schema_errors", ())]
+            return self.tally.add("wrong", f"{self.where}: {Recorder.last[1][:200]} {Recorder.last[3][:200]}: {causes} {type(error).__name__}: {error}: {error.__cause__}")
         problem = self.differences(arguments, received, result)
         self.tally.add(*(("wrong", f"{self.where}: {Recorder.last[1]} {problem}") if problem else ("right",)))
 
