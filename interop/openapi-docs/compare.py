@@ -33,12 +33,14 @@ from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Dates are texts, as in YAML 1.2 and in JSON."""
+    """Dates and `off` are texts, as in YAML 1.2."""
 
 
+OLDER = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool"}
 Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"] for first, resolvers in Loader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in OLDER] for first, resolvers in Loader.yaml_implicit_resolvers.items()
 }
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
