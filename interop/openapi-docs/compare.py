@@ -30,7 +30,17 @@ from sample import sample
 from second import complete, deserializers, follow, is_json, operations, plain
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Dates and `off` are texts, as in YAML 1.2."""
+
+
+OLDER = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool"}
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in OLDER] for first, resolvers in Loader.yaml_implicit_resolvers.items()
+}
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
@@ -126,7 +136,7 @@ class Tally:
 
 def compare(bosun, file, origin, tally):
     text = file.read_text()
-    document = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, LOADER)
+    document = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader)
     if not isinstance(document, dict) or "openapi" not in document:
         return tally.add("skipped: not OpenAPI 3")
     own = ((document.get("servers") or [{}])[0] or {}).get("url", "")
@@ -137,7 +147,7 @@ def compare(bosun, file, origin, tally):
         manifests = pathlib.Path(folder, "agents")
         manifests.mkdir()
         converted = subprocess.run([bosun, "convert", file, "--to", "ark-manifest", "--server", origin], capture_output=True, text=True, check=False)
-        tools = [tool for tool in yaml.load_all(converted.stdout, LOADER) if tool]
+        tools = [tool for tool in yaml.load_all(converted.stdout, Loader) if tool]
         pathlib.Path(manifests, "tools.yaml").write_text(converted.stdout)
         for tool in tools:
             write_secrets(tool["spec"]["http"], folder)
@@ -211,7 +221,8 @@ class Comparison:
             is_unread = re.search(r"\('(form|deepObject|spaceDelimited|pipeDelimited|label|matrix|simple)', ", f"{error} {error.__cause__}")
             if is_unread or "Missing required path parameter" in str(error):
                 return self.tally.add("not compared: openapi-core does not read the style", f"{self.where}: {Recorder.last[1]}")
-            return self.tally.add("wrong", f"{self.where}: {Recorder.last[1][:200]} {Recorder.last[3][:200]}: {type(error).__name__}: {error}: {error.__cause__}")
+            causes = [one.message[:200] for one in getattr(error.__cause__, "schema_errors", ())]
+            return self.tally.add("wrong", f"{self.where}: {Recorder.last[1][:200]} {Recorder.last[3][:200]}: {causes} {type(error).__name__}: {error}: {error.__cause__}")
         problem = self.differences(arguments, received, result)
         self.tally.add(*(("wrong", f"{self.where}: {Recorder.last[1]} {problem}") if problem else ("right",)))
 
@@ -230,16 +241,22 @@ class Comparison:
         body = next((key for key in ("request_body", "body") if key in arguments and key not in self.parameters), None)
         if body and received.body is not None:
             read[body] = json.loads(received.body) if is_json(received.mimetype) else plain(result.body)
-        if body:
-            arguments = {**arguments, body: self.as_sent(arguments[body], received.mimetype)}
+        if body and is_form(received.mimetype):
+            # A form has texts only.
+            arguments = {**arguments, body: texts_of(arguments[body])}
+            read[body] = texts_of(read.get(body))
         different = {key: (value, read.get(key)) for key, value in arguments.items() if key not in read or read[key] != value}
         return {**different, **({"sent and not given": used} if used else {})}
 
-    def as_sent(self, value, media):
-        """Parts of a form have no types: a number is its text."""
-        if media.startswith("multipart/") and isinstance(value, dict):
-            return {key: [text_of(one) for one in member] if isinstance(member, list) else text_of(member) for key, member in value.items()}
-        return value
+
+def is_form(media):
+    return media.startswith(("multipart/", "application/x-www-form-urlencoded"))
+
+
+def texts_of(value):
+    if isinstance(value, dict):
+        return {key: texts_of(member) for key, member in value.items()}
+    return [texts_of(item) for item in value] if isinstance(value, list) else text_of(value)
 
 
 def pattern(path):

@@ -7,7 +7,9 @@ import json
 import re
 from urllib.parse import unquote
 
+from openapi_core.deserializing.media_types.util import data_form_loads
 from openapi_core.deserializing.styles import style_deserializers
+from werkzeug.datastructures import ImmutableMultiDict
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 # OpenAPI: a definition of these headers as parameters is ignored.
@@ -19,13 +21,21 @@ def is_json(media):
     return essence in {"application/json", "text/json"} or essence.endswith("+json")
 
 
+def parts(value, **parameters):
+    """The parts of a body as texts: it has bytes, which are no strings where a part has a style."""
+    found = data_form_loads(value, **parameters)
+    return ImmutableMultiDict([(name, part.decode()) for name in found for part in found.getlist(name)])
+
+
 class Deserializers(dict):
     """JSON under every name that it has, and every kind of text; openapi-core knows a few names of them."""
 
     def __contains__(self, media):
-        return media.startswith("text/") or self.is_json(media)
+        return media.startswith(("text/", "multipart/")) or self.is_json(media)
 
     def __getitem__(self, media):
+        if media.startswith("multipart/"):
+            return parts
         if self.is_json(media):
             return lambda value, **_: json.loads(value)
         return lambda value, **_: value.decode() if isinstance(value, bytes) else value
@@ -47,7 +57,9 @@ def space_delimited(explode, name, kind, location):
 
 
 def deep_object(_, name, kind, location):
-    """It reads one level, and only with `explode: true`, which says nothing about this style."""
+    """It reads one level, and only with `explode: true`, which says nothing about this style. A value that is no object has no brackets."""
+    if name in location:
+        return location[name]
     found = {}
     for key, value in location.items():
         if not key.startswith(f"{name}["):
@@ -131,10 +143,18 @@ def parameters(document, owner):
 
 
 def encoded(document, parameter):
-    """The values of a path are read as they are sent, encoded: a pattern does not fit them."""
-    if not isinstance(parameter, dict) or parameter.get("in") != "path":
+    """It reads the type of a parameter from its schema alone. The values of a path are read as they are sent, encoded: a pattern does not fit them."""
+    if not isinstance(parameter, dict):
         return parameter
-    schema = follow(document, parameter.get("schema")) or {}
+    schema = follow(document, parameter.get("schema"))
+    if isinstance(schema, dict) and "type" not in schema and "allOf" in schema:
+        parts = [follow(document, part) for part in schema["allOf"]]
+        whole = {key: value for part in parts if isinstance(part, dict) for key, value in part.items()}
+        schema = {**whole, **{key: value for key, value in schema.items() if key != "allOf"}}
+        parameter = {**parameter, "schema": schema}
+    if parameter.get("in") != "path":
+        return parameter
+    schema = schema or {}
     of_text = {"pattern", "minLength", "maxLength", "enum"} if schema.get("type") == "string" else set()
     return {**parameter, "schema": {key: value for key, value in schema.items() if key not in of_text}}
 
@@ -168,22 +188,39 @@ def form(document, content):
 
 
 def texts(document, media, content):
-    """The parts of a multipart body are texts, and it does not read numbers in them."""
-    if media.lower().startswith("application/x-www-form-urlencoded") and isinstance(content, dict):
-        return form(document, content)
-    schema = follow(document, (content or {}).get("schema"))
-    if not media.lower().startswith("multipart/") or not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+    """A form has texts only. It reads numbers in some places of a form and not in others, so that none are left."""
+    if not isinstance(content, dict) or not media.lower().startswith(("application/x-www-form-urlencoded", "multipart/")):
         return content
+    if media.lower().startswith("application/"):
+        content = form(document, content)
+    return {**content, "schema": as_text(document, content.get("schema", {}), content.get("encoding") or {})}
 
-    def as_text(one):
-        one = follow(document, one)
-        if isinstance(one, dict) and one.get("type") in {"integer", "number", "boolean"}:
-            return {"type": "string"}
-        if isinstance(one, dict) and one.get("type") == "array":
-            return {**one, "items": as_text(one.get("items", {}))}
-        return one
 
-    return {**content, "schema": {**schema, "properties": {name: as_text(one) for name, one in schema["properties"].items()}}}
+def as_text(document, schema, encoding=None, depth=0):
+    """`encoding` is that of a form, whose members are JSON unless they are texts or have a style."""
+    schema = follow(document, schema)
+    if not isinstance(schema, dict) or depth > 12:
+        return {}
+    if schema.get("type") in {"integer", "number", "boolean"}:
+        return {"type": "string"}
+    below = lambda one: as_text(document, one, None, depth + 1)
+
+    def member_of_form(name, member):
+        member = follow(document, member)
+        has_style = {"style", "explode"} & set((encoding.get(name) or {}))
+        is_text = isinstance(member, dict) and member.get("type") in {"integer", "number", "boolean", "array", "string"}
+        return below(member) if has_style or is_text else member
+    made = {}
+    for key, value in schema.items():
+        if key == "properties":
+            value = {name: below(member) if encoding is None else member_of_form(name, member) for name, member in value.items()}
+        elif key in {"allOf", "anyOf", "oneOf"}:
+            value = [below(part) for part in value]
+        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
+            value = below(value)
+        # Texts may fit several parts of a choice that their types told apart.
+        made["anyOf" if key == "oneOf" else key] = value
+    return made
 
 
 def plain(value):

@@ -74,6 +74,7 @@ pub(super) fn read(
     match template {
         Ok(template) => {
             draft.body = Some(template);
+            draft.body_property = Some(property);
             let value = ValueSource::Literal(sent_as(media, &kind).to_owned());
             draft.headers.push(NamedValue { name: "Content-Type".to_owned(), value });
         }
@@ -216,5 +217,9 @@ fn has_no_fields(api: &OpenApiDocument<'_>, schema: &Value) -> bool {
     let Some(schema) = resolved(api, schema).and_then(Value::as_object) else { return false };
     let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
     schema.get("properties").is_some_and(is_empty)
-        && schema.keys().all(|key| matches!(key.as_str(), "type" | "properties" | "title" | "description"))
+        && schema.iter().all(|(key, value)| match key.as_str() {
+            "type" | "properties" | "title" | "description" => true,
+            "additionalProperties" => *value == Value::Bool(false),
+            _ => false,
+        })
 }

@@ -153,6 +153,7 @@ pub(super) struct OperationDraft<'a> {
     query: Vec<String>,
     pub(super) headers: Vec<NamedValue>,
     pub(super) body: Option<String>,
+    pub(super) body_property: Option<String>,
     pub(super) obstacles: Vec<String>,
     /// Optional properties that the request has no place for.
     unsent: Vec<String>,
@@ -175,6 +176,7 @@ impl<'a> OperationDraft<'a> {
             query: Vec::new(),
             headers: Vec::new(),
             body: None,
+            body_property: None,
             obstacles: Vec::new(),
             unsent: Vec::new(),
             losses: Vec::new(),
@@ -360,7 +362,20 @@ impl<'a> OperationDraft<'a> {
         match method {
             None => self.obstacles.push(format!("its method is {}", self.place.method.to_ascii_uppercase())),
             Some(method) if self.body.is_some() && !method.has_body() => {
-                self.obstacles.push(format!("it sends a body with {}", method.as_str()));
+                match self.body_property.take().filter(|property| !self.required.contains(property)) {
+                    Some(property) => {
+                        self.body = None;
+                        headers.retain(|header| !header.name.eq_ignore_ascii_case("content-type"));
+                        let message = format!(
+                            "the optional body is left out of the request: a request with {} has none",
+                            method.as_str()
+                        );
+                        let path = self.place.path.key("requestBody").into();
+                        losses.push(Warning { path, code: "parameter_dropped", message });
+                        self.unsent.push(property);
+                    }
+                    None => self.obstacles.push(format!("it sends a body with {}", method.as_str())),
+                }
             }
             Some(_) => {}
         }
