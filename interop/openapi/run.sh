@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sends generated requests, good and bad, to every route that docs/openapi.json describes (schemathesis from PyPI). No
-# answer may be a 5xx, have a status or a type that is not described, or a body of another shape.
+# answer may be a 5xx, have a status or a type that is not described, or a body of another shape. A request may wait for a
+# minute for what is to happen.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -13,7 +14,7 @@ tools="${XDG_CACHE_HOME:-$HOME/.cache}/bosun/schemathesis"
 . interop/server.sh
 
 "$tools/bin/schemathesis" run "$address/openapi.json" --no-color --seed "${BOSUN_SEED:-20261115}" \
-    --max-examples "${BOSUN_EXAMPLES:-300}" --workers 1 --suppress-health-check all --continue-on-failure \
+    --max-examples "${BOSUN_EXAMPLES:-300}" --workers 1 --request-timeout 70 --suppress-health-check all --continue-on-failure \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,unsupported_method,use_after_free \
     "$@"
 if grep -q panicked "$work/log"; then

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 
 use reqwest::Method;
 use serde_json::Value;
-use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
+use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     recovery::runs,
@@ -58,7 +57,8 @@ async fn a_tree_continues_when_a_disk_that_was_full_at_any_of_its_commits_has_sp
         let query = scenarios::query(&name, Scenario::Tree);
         disk.fill_after_syncs(flushes);
         // While the disk is full, requests that write are repeated in the background.
-        let asking = TaskTracker::new().spawn({
+        let mut tasks = JoinSet::new();
+        let asking = tasks.spawn({
             let (client, name) = (client.clone(), name.clone());
             async move {
                 client.post("?wait=0", &query).await;
@@ -85,7 +85,7 @@ async fn a_tree_continues_when_a_disk_that_was_full_at_any_of_its_commits_has_sp
             server = world.start().await;
             introduce(&announce, &server);
         }
-        let ended = soon("the end of the tree", asking).await.expect("a task");
+        let ended = soon("the end of the tree", tasks.join_next()).await.expect("a task").expect("an end");
         assert_eq!(ended["state"], "completed", "{flushes}: {ended}");
         let tree = client.get(&format!("/{name}/tree")).await.body;
         names(&tree);
