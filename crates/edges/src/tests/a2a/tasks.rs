@@ -294,7 +294,7 @@ async fn a_message_in_the_protojson_of_0_3_is_read() {
     }));
     let task = sent.await.ok()["task"].clone();
     assert_eq!(task["status"]["state"], "completed", "{task}");
-    assert_eq!(task["history"][0]["parts"][0]["text"], "Hi\n\n{\"a\":1}", "{task}");
+    assert_eq!(task["history"][0]["parts"][0]["text"], "Hi\n{\"a\":1}", "{task}");
     let camel = send(json!({"messageId": "m2", "role": 1, "content": [{"text": "Hi"}]})).await;
     assert_eq!(camel.status, 200, "{}", camel.body);
     for (message, code) in [
