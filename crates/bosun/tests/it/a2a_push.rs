@@ -166,7 +166,7 @@ async fn configs_are_created_read_listed_and_deleted_over_both_bindings() {
         let status = answer.status().as_u16();
         (status, serde_json::from_str::<Value>(&answer.text().await.unwrap()).unwrap())
     };
-    // Its token is never shown again.
+    // The token is shown only in the answer to the request that sets it.
     let expected = json!({"id": "c-1", "url": "https://hooks.example/a", "taskId": task});
     assert_eq!(read(format!("{base}/c-1")).await, (200, expected.clone()));
     assert_eq!(read(base.clone()).await.1["configs"], json!([expected]));

@@ -486,7 +486,7 @@ spec: {strategy: sequential, members: [{name: a, type: agent}]}
     let selector = "selector: {agent: chooser, selectorPrompt: '{{.History}}'}";
     let outer =
         team(&format!("{{strategy: selector, maxTurns: 1, members: [{{name: inner, type: team}}], {selector}}}"));
-    // The prompt of an agent is no part of the input.
+    // The prompt of an agent does not count as input.
     let manifests = agents(&[("a", "[]"), ("chooser", "[]")], &format!("{inner}{outer}"), script);
     let server = Server::start_with(manifests.path()).await;
     let client = Client::of(&server.base);
@@ -504,8 +504,9 @@ spec: {strategy: sequential, members: [{name: a, type: agent}]}
     }
     let messages = http().get(format!("{}/v1/memory-messages?conversation=talk", server.base)).send().await.unwrap();
     let messages: Value = messages.json().await.unwrap();
-    let said: Vec<_> = messages["items"].as_array().unwrap().iter().map(|item| &item["message"]["content"]).collect();
-    assert_eq!(said, ["start", "first", "again", "remembered"], "{messages}");
+    let contents: Vec<_> =
+        messages["items"].as_array().unwrap().iter().map(|item| &item["message"]["content"]).collect();
+    assert_eq!(contents, ["start", "first", "again", "remembered"], "{messages}");
 }
 
 #[tokio::test]
@@ -539,4 +540,94 @@ async fn the_usage_of_a_tree_is_shown_at_its_root_while_it_runs_and_after_its_en
             query = send(&client, Method::POST, "/q/tool-result?view=rfc", Some(&result(&id, "42"))).await.body;
         }
     }
+}
+
+/// One call of A2A's JSON-RPC to an agent.
+async fn rpc(server: &Server, agent: &str, method: &str, params: Value) -> Value {
+    let request = http()
+        .post(format!("{}/a2a/agents/default/{agent}", server.base))
+        .header("a2a-version", "1.0")
+        .json(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+    let body: Value = request.send().await.unwrap().json().await.unwrap();
+    assert!(body.get("error").is_none(), "{body}");
+    body["result"].clone()
+}
+
+const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
+
+fn task_with_lookup(text: &str) -> Value {
+    json!({
+        "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]},
+        "metadata": {CLIENT_TOOLS: {"tools": with_lookup(json!({}))["externalTools"]}},
+    })
+}
+
+fn lookup_result(task: &Value, call: &Value, result: &str) -> Value {
+    let results = json!([{"toolCallId": call["id"], "toolName": "lookup", "success": true, "result": result}]);
+    json!({"message": {
+        "messageId": "r", "role": "ROLE_USER", "taskId": task["id"], "parts": [{"data": {"toolResults": results}}],
+    }})
+}
+
+#[tokio::test]
+async fn over_a2a_a_task_shows_the_calls_of_descendants_and_takes_their_results() {
+    let manifests = chain();
+    let mut server = Server::start_with(manifests.path()).await;
+    let task = rpc(&server, "first", "SendMessage", task_with_lookup("go")).await["task"].clone();
+    assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{task}");
+    let call = task["status"]["message"]["parts"][1]["data"]["toolCalls"][0].clone();
+    assert_eq!(call["agentPath"], json!(["first", "second", "third"]), "{task}");
+    server.kill_and_restart().await;
+    let found = rpc(&server, "first", "GetTask", json!({"id": task["id"]})).await;
+    assert_eq!(found["status"]["message"], task["status"]["message"], "after a kill it waits for the same");
+    let ended = rpc(&server, "first", "SendMessage", lookup_result(&task, &call, "7")).await["task"].clone();
+    assert_eq!(ended["artifacts"][0]["parts"][0]["text"], "first(second(third(7)))", "{ended}");
+    let again = rpc(&server, "first", "SendMessage", lookup_result(&task, &call, "7")).await["task"].clone();
+    assert_eq!(again, ended, "the same result again is a replay, also for a query that has ended");
+}
+
+#[tokio::test]
+async fn over_a2a_the_stream_of_a_task_says_when_a_descendant_waits_and_when_it_goes_on() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let mut params = task_with_lookup("go");
+    params["configuration"] = json!({"returnImmediately": true});
+    let task = rpc(&server, "first", "SendMessage", params).await["task"].clone();
+    let url = format!("{}/a2a/agents/default/first/tasks/{}:subscribe", server.base, task["id"].as_str().unwrap());
+    let mut stream = http().post(url).header("a2a-version", "1.0").send().await.unwrap();
+    let (mut text, mut posted) = (String::new(), false);
+    while let Some(more) = stream.chunk().await.unwrap() {
+        text.push_str(&String::from_utf8_lossy(&more));
+        if !posted && text.contains("TASK_STATE_INPUT_REQUIRED") && text.ends_with("\n\n") {
+            posted = true;
+            let waits = rpc(&server, "first", "GetTask", json!({"id": task["id"]})).await;
+            let call = &waits["status"]["message"]["parts"][1]["data"]["toolCalls"][0];
+            rpc(&server, "first", "SendMessage", lookup_result(&task, call, "9")).await;
+        }
+    }
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let states: Vec<_> = events
+        .filter_map(|event| {
+            let state = event.pointer("/statusUpdate/status/state").or_else(|| event.pointer("/task/status/state"))?;
+            Some(state.as_str()?.to_owned())
+        })
+        .collect();
+    assert_eq!(states.iter().filter(|state| *state == "TASK_STATE_INPUT_REQUIRED").count(), 1, "{states:?}");
+    assert_eq!(states.last().map(String::as_str), Some("TASK_STATE_COMPLETED"), "{states:?}");
+    assert!(text.contains(r#""agentPath":["first","second","third"]"#), "{text}");
+}
+
+/// A plain message while a descendant waits supersedes its call.
+#[tokio::test]
+async fn over_a2a_a_plain_message_supersedes_the_calls_of_descendants() {
+    let manifests = chain();
+    let server = Server::start_with(manifests.path()).await;
+    let task = rpc(&server, "first", "SendMessage", task_with_lookup("go")).await["task"].clone();
+    let words = json!({"message": {
+        "messageId": "w", "role": "ROLE_USER", "taskId": task["id"], "parts": [{"text": "never mind"}],
+    }});
+    let ended = rpc(&server, "first", "SendMessage", words).await["task"].clone();
+    assert_eq!(ended["status"]["state"], "TASK_STATE_COMPLETED", "{ended}");
+    let answer = ended["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
+    assert!(answer.starts_with("first(second(third(") && answer.contains("never mind"), "{answer}");
 }

@@ -83,11 +83,11 @@ async fn the_timeline_of_a_tree_continues_after_a_kill() {
         connection.write_all(b"HTTP/1.0 200 OK\r\n\r\n42").await.unwrap();
     };
     let (output, ()) = tokio::join!(run(&mut command), restart);
-    let said = stderr(&output);
-    assert_eq!(stdout(&output), "first(second(third(42)))\n", "{said}");
+    let errors = stderr(&output);
+    assert_eq!(stdout(&output), "first(second(third(42)))\n", "{errors}");
     // No step is lost and none is repeated; how often the client retries, and when, depends on the restart.
-    let said: Vec<_> = steps(&said).into_iter().filter(|step| !step.starts_with(['!', '↻'])).collect();
-    assert_eq!(said, CHAIN_STEPS);
+    let shown: Vec<_> = steps(&errors).into_iter().filter(|step| !step.starts_with(['!', '↻'])).collect();
+    assert_eq!(shown, CHAIN_STEPS);
 }
 
 #[tokio::test]
@@ -103,8 +103,8 @@ scenes:
     let manifests = agents(&[("a", "[]"), ("b", "[]")], &team(members), script);
     let server = Server::start_with(manifests.path()).await;
     let output = run(bosun().args(["query", "--team", "team", "start", "--server", &server.base])).await;
-    let said = stderr(&output);
-    assert_eq!(stdout(&output), "after a\n", "{said}");
+    let errors = stderr(&output);
+    assert_eq!(stdout(&output), "after a\n", "{errors}");
     let expect = [
         "team  start",
         "· thinking",
@@ -118,7 +118,7 @@ scenes:
         "✓ b after a",
         "✓ completed",
     ];
-    assert_eq!(steps(&said), expect);
+    assert_eq!(steps(&errors), expect);
     let output = run(bosun().args(["query", "--team", "none", "start", "--server", &server.base])).await;
     assert!(stderr(&output).contains("[team_not_found]"), "{}", stderr(&output));
     for targets in [&["--team", "team", "--agent", "a"][..], &[]] {

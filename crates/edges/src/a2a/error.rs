@@ -331,7 +331,7 @@ impl From<EngineError> for A2aError {
 /// The same error for a task that never existed, one of another agent and one of another namespace.
 pub(super) fn task_not_found(id: &str, cause: Option<EngineError>) -> A2aError {
     let refusal = cause.map(|cause| Box::new(ApiError::from(cause)));
-    let message = format!("task '{}' does not exist", crate::http::error::clip(id));
+    let message = format!("task '{}' was not found", crate::http::error::clip(id));
     A2aError { kind: ErrorKind::TaskNotFound, message, violations: Vec::new(), refusal }
 }
 

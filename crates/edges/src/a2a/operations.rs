@@ -14,7 +14,7 @@ use bosun_core::{
     trace::TraceContext,
 };
 use bosun_engine::{
-    Agent, AskedConversation, AskedDecision, DecisionTarget, Engine, QueryKey, Snapshot, Submission,
+    Agent, AskedConversation, AskedDecision, DecisionTarget, Engine, QueryKey, QueryTree, Snapshot, Submission,
     store::{QueryPage, RequestKey},
 };
 
@@ -26,6 +26,7 @@ use super::{
     task::{self, MESSAGE_ID, Shown},
     task_page::{LatestTasks, TaskPosition},
     tools,
+    waiting::OpenWork,
     wire::{PartContent, Task, TaskPage},
 };
 use crate::{
@@ -204,7 +205,14 @@ impl AgentRequest {
         given: Vec<GivenResult>,
         wait: Option<Duration>,
     ) -> Result<Snapshot, A2aError> {
-        tools::check_results(&given, &snapshot.transcript)?;
+        let mut transcripts = vec![Arc::clone(&snapshot.transcript)];
+        transcripts.extend(snapshot.below.iter().map(|below| Arc::clone(&below.transcript)));
+        if tools::has_unknown_calls(&given, &transcripts) {
+            // One of a query below that has ended: the same result again is a replay.
+            let tree = self.engine().tree(&key).await?;
+            transcripts = transcripts_of(&tree);
+        }
+        tools::check_results(&given, &transcripts)?;
         let Delivered { snapshot, judged } =
             results::deliver(self.engine(), &self.caller.actor, key, given, false, wait).await?;
         results::refuse_unused(&snapshot.head, &judged)?;
@@ -220,8 +228,8 @@ impl AgentRequest {
         wait: Option<Duration>,
     ) -> Result<Snapshot, A2aError> {
         let refuse = |why: &str| Err(A2aError::new(ErrorKind::UnsupportedOperation, why));
-        let open = task::open_calls(&snapshot.head);
-        match snapshot.head.status() {
+        let open: Vec<_> = OpenWork::of_snapshot(snapshot).calls.iter().map(|open| open.asked.call).collect();
+        match snapshot.status() {
             Status::Waiting if !open.is_empty() => {
                 let given = tools::supersede(&open, &input(message)?);
                 self.deliver(key, snapshot, given, wait).await
@@ -326,7 +334,7 @@ impl AgentRequest {
                 total_size += 1;
                 let position = (head.updated_at.0, head.uid);
                 if before.is_none_or(|before| position < before) {
-                    page.add(position, || task::task(head, &transcript, shown));
+                    page.add(position, || task::task(head, &transcript, &OpenWork::of(head, &transcript, &[]), shown));
                 }
             }
             match listed.next.filter(|_| looked_at < TASKS_LISTED) {
@@ -361,7 +369,14 @@ fn has_aliases(snapshot: &Snapshot) -> bool {
 }
 
 fn shown_task(snapshot: &Snapshot, shown: Shown) -> ShownTask {
-    ShownTask { task: task::task(&snapshot.head, &snapshot.transcript, shown), aliases: has_aliases(snapshot) }
+    let task = task::task(&snapshot.head, &snapshot.transcript, &OpenWork::of_snapshot(snapshot), shown);
+    ShownTask { task, aliases: has_aliases(snapshot) }
+}
+
+/// The transcripts of a query and of all queries below it.
+fn transcripts_of(tree: &QueryTree) -> Vec<Arc<Transcript>> {
+    let below = tree.children.iter().flat_map(transcripts_of);
+    std::iter::once(Arc::clone(&tree.snapshot.transcript)).chain(below).collect()
 }
 
 /// The text of a message: its text and data parts. Files are refused, since no model would see them.

@@ -1,7 +1,8 @@
 //! The parameters of operations, from both generations and both bindings to one form.
 //!
 //! Strict in what is required, tolerant where the protocol is: unknown fields are ignored, and names may be in
-//! snake_case, as ProtoJSON allows. All faults of a request are reported at once, each with its path.
+//! snake_case, as ProtoJSON allows. Messages of 0.3 are read in both of its forms: with `kind`s, and as the ProtoJSON of
+//! its `.proto`, which clients send over HTTP. All faults of a request are reported at once, each with its path.
 
 use bosun_core::{
     Timestamp,
@@ -224,14 +225,17 @@ fn incoming(fields: &BodyFields<'_>, generation: Generation, is_seeds: bool) -> 
     }
     read_role(fields, generation);
     let mut parts = Vec::new();
-    match fields.items("parts") {
-        None if !fields.has("parts") => fields.reject("parts", "missing", "is missing: what should the agent do?"),
+    let is_proto = is_proto_of_0_3(fields, generation);
+    let name = if is_proto { "content" } else { "parts" };
+    match fields.items(name) {
+        None if !fields.has(name) => fields.reject("parts", "missing", "is missing: what should the agent do?"),
         None => {}
-        Some(items) if items.is_empty() => fields.reject("parts", "empty", "must have at least one part"),
-        Some(items) => fields.each_of("parts", items, |path, item| {
+        Some(items) if items.is_empty() => fields.reject(name, "empty", "must have at least one part"),
+        Some(items) => fields.each_of(name, items, |path, item| {
             if let Some(part) = fields.at(path, item) {
                 parts.extend(match generation {
                     Generation::V1 => read_part(&part),
+                    Generation::V03 if is_proto => read_proto_part(&part),
                     Generation::V03 => read_old_part(&part),
                 });
             }
@@ -246,16 +250,19 @@ fn incoming(fields: &BodyFields<'_>, generation: Generation, is_seeds: bool) -> 
     }
 }
 
+/// Whether a message is in the ProtoJSON of 0.3, which calls its parts `content`.
+fn is_proto_of_0_3(message: &BodyFields<'_>, generation: Generation) -> bool {
+    generation == Generation::V03 && !message.has("parts") && message.has("content")
+}
+
 /// The role of clients is `user`; ProtoJSON also accepts the number of an enum value.
 fn read_role(fields: &BodyFields<'_>, generation: Generation) {
-    let expected = match generation {
-        Generation::V1 => "ROLE_USER",
-        Generation::V03 => "user",
-    };
+    let is_proto = generation == Generation::V1 || is_proto_of_0_3(fields, generation);
+    let expected = if is_proto { "ROLE_USER" } else { "user" };
     match fields.get("role") {
         None => fields.reject("role", "missing", format!("is missing; it is `{expected}`")),
         Some(Value::String(role)) if role == expected => {}
-        Some(Value::Number(role)) if generation == Generation::V1 && role.as_u64() == Some(1) => {}
+        Some(Value::Number(role)) if is_proto && role.as_u64() == Some(1) => {}
         Some(_) => fields.reject("role", "unknown_role", format!("must be `{expected}`")),
     }
 }
@@ -275,6 +282,43 @@ fn read_part(part: &BodyFields<'_>) -> Option<MessagePart> {
         _ => PartContent::Data(part.get_or_null("data")?),
     };
     Some(MessagePart { content, filename, media_type })
+}
+
+/// A part in the ProtoJSON of 0.3: `{text}`, `{data: {data}}` or `{file: {fileWithUri | fileWithBytes, mimeType}}`.
+fn read_proto_part(part: &BodyFields<'_>) -> Option<MessagePart> {
+    let present: Vec<_> = ["text", "data", "file"].into_iter().filter(|name| part.has(name)).collect();
+    let [name] = present[..] else {
+        let message = "must have exactly one of `text`, `data` and `file`";
+        part.report().fault(part.path().clone(), "invalid_part", message);
+        return None;
+    };
+    match name {
+        "text" => Some(MessagePart::text(part.text("text")?)),
+        "data" => {
+            let data = part.fields("data")?;
+            match data.get("data") {
+                Some(inner @ Value::Object(_)) => Some(MessagePart::data(inner)),
+                _ => {
+                    data.reject("data", "wrong_type", "must be an object");
+                    None
+                }
+            }
+        }
+        _ => {
+            let file = part.fields("file")?;
+            let of = |name: &str| text(&file, name).filter(|value| !value.is_empty());
+            let content = match (of("fileWithBytes"), of("fileWithUri")) {
+                (Some(bytes), None) => PartContent::Raw(bytes),
+                (None, Some(uri)) => PartContent::Url(uri),
+                _ => {
+                    let message = "must have exactly one of `fileWithBytes` and `fileWithUri`";
+                    file.report().fault(file.path().clone(), "invalid_part", message);
+                    return None;
+                }
+            };
+            Some(MessagePart { content, filename: text(&file, "name"), media_type: text(&file, "mimeType") })
+        }
+    }
 }
 
 fn read_old_part(part: &BodyFields<'_>) -> Option<MessagePart> {

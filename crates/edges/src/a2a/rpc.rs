@@ -5,7 +5,7 @@
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Uri, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse as _, Response},
 };
 use bosun_core::ceiling::RPC_ID_BYTES;
@@ -21,8 +21,10 @@ use super::{
 use crate::{
     AppState,
     auth::gate::{Caller, RequestNamespace},
-    http::{answer::Json, error::clip, extract, trace::Trace},
+    http::{answer::Json, error::clip, extract, sse, trace::Trace},
 };
+
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// An operation of the protocol, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +98,7 @@ pub(super) async fn rpc(
         Ok(call) => call,
         Err((id, error)) => return error.into_rpc_response(&id),
     };
-    let id = call.id.clone().unwrap_or_default();
+    let (id, call_name) = (call.id.clone().unwrap_or_default(), call.method.clone());
     let answered = async {
         let (generation, method) = resolve(&call.method, &headers, &uri)?;
         // Clients of 0.3 leave it out; their answer has `null`.
@@ -108,9 +110,32 @@ pub(super) async fn rpc(
         let asked = AgentRequest { app: app.clone(), caller, namespace, agent, generation, trace };
         answer(asked, method, call, &headers).await
     };
-    let mut response = answered.await.unwrap_or_else(|error| error.into_rpc_response(&id));
+    let in_stream = reads_only_streams(&call_name, &headers);
+    let mut response = answered.await.unwrap_or_else(|error| match in_stream {
+        true => into_error_event(error, &id),
+        false => error.into_rpc_response(&id),
+    });
     if negotiate::activates_client_tools(&headers) {
         response.headers_mut().insert(EXTENSIONS, negotiate::activated());
+    }
+    response
+}
+
+/// Whether the client reads nothing but a stream. Clients of 0.3 expect an error as its only event then; in 1.0 an error
+/// before the first event is a plain answer.
+fn reads_only_streams(method: &str, headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    matches!(method, "message/stream" | "tasks/resubscribe")
+        && accepted.is_some_and(|value| value.trim() == EVENT_STREAM)
+}
+
+/// An error as the only event of a stream. A refusal of the caller keeps its status, and is a plain answer.
+fn into_error_event(error: A2aError, id: &Value) -> Response {
+    let event = sse::write_data(None, &json!({ "jsonrpc": "2.0", "id": id, "error": error.to_rpc() }));
+    let mut response = error.into_rpc_response(id);
+    if response.status() == StatusCode::OK {
+        *response.body_mut() = event.into();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     }
     response
 }

@@ -10,7 +10,7 @@ use axum::{
     body::Bytes,
     response::{IntoResponse as _, Response},
 };
-use bosun_core::{CallId, Entry, Event, Head, Seq, Transcript};
+use bosun_core::{Entry, Event, Head, Seq, Transcript};
 use bosun_engine::{Engine, QueryKey, Snapshot, Watched, store::Stored};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use super::{
     negotiate::Generation,
     task::{self, Shown},
     v03,
+    waiting::OpenWork,
     wire::{Artifact, ArtifactUpdate, MessagePart, StatusUpdate, StreamEvent, TaskState},
 };
 use crate::{
@@ -69,6 +70,7 @@ pub(super) async fn open(
 ) -> Result<Response, A2aError> {
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let (narrator, first) = match terms.after {
+        // What queries below wait for is told by the subscription.
         Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, terms).await?, Bytes::new()),
         None => {
             let narrator = TaskNarrator::new(snapshot, envelope, terms);
@@ -93,27 +95,31 @@ struct TaskNarrator {
     outlasts_waiting: bool,
     /// Calls of the last turn that follow in the same append.
     calls_to_come: u32,
-    /// The status that the client was sent last.
-    sent: (TaskState, Vec<CallId>),
+    /// What queries below the task's wait for.
+    below: OpenWork,
+    /// The status that the client was sent last: the state, and what the task waits for.
+    sent: (TaskState, Vec<String>),
     over: bool,
 }
 
 impl TaskNarrator {
     fn new(snapshot: &Snapshot, envelope: Envelope, terms: StreamTerms) -> Self {
-        Self::of(Head::clone(&snapshot.head), Transcript::clone(&snapshot.transcript), envelope, terms)
+        let (head, transcript) = (Head::clone(&snapshot.head), Transcript::clone(&snapshot.transcript));
+        Self::of(head, transcript, OpenWork::below(snapshot), envelope, terms)
     }
 
-    fn of(head: Head, transcript: Transcript, envelope: Envelope, terms: StreamTerms) -> Self {
-        let sent = (task::state(head.status()), task::open_calls(&head));
+    fn of(head: Head, transcript: Transcript, below: OpenWork, envelope: Envelope, terms: StreamTerms) -> Self {
         let mut narrator = Self {
             head,
             transcript,
             envelope,
             outlasts_waiting: terms.outlasts_waiting,
             calls_to_come: 0,
-            sent,
+            below,
+            sent: (TaskState::Submitted, Vec::new()),
             over: false,
         };
+        narrator.sent = narrator.seen_status();
         narrator.over = narrator.is_last(narrator.sent.0);
         narrator
     }
@@ -130,7 +136,7 @@ impl TaskNarrator {
         let stored = engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
         let stored = stored.ok_or_else(|| super::error::task_not_found(name.as_str(), None))?;
         let (head, transcript) = fold(&stored, seq).ok_or_else(internal)?;
-        Ok(Self::of(head, transcript, envelope, terms))
+        Ok(Self::of(head, transcript, OpenWork::default(), envelope, terms))
     }
 
     /// The stream ends with this state.
@@ -139,7 +145,7 @@ impl TaskNarrator {
     }
 
     fn snapshot(&self, history: Option<usize>) -> Bytes {
-        let task = task::task(&self.head, &self.transcript, Shown::all(history));
+        let task = task::task(&self.head, &self.transcript, &self.open_work(), Shown::all(history));
         self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task)))
     }
 
@@ -158,9 +164,18 @@ impl TaskNarrator {
         })
     }
 
+    fn open_work(&self) -> OpenWork {
+        OpenWork::of(&self.head, &self.transcript, &[]).merge(&self.below)
+    }
+
+    fn seen_status(&self) -> (TaskState, Vec<String>) {
+        let open = self.open_work();
+        (open.state(self.head.status()), open.ids())
+    }
+
     /// The status, if the client does not know it yet.
     fn new_status(&mut self) -> Option<StreamEvent> {
-        let now = (task::state(self.head.status()), task::open_calls(&self.head));
+        let now = self.seen_status();
         if self.calls_to_come > 0 || now == self.sent {
             return None;
         }
@@ -170,7 +185,7 @@ impl TaskNarrator {
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: self.head.name.to_string(),
             context_id: task::context_id(&self.head, &self.transcript),
-            status: task::status(&self.head, &self.transcript, Shown::all(None)),
+            status: task::status(&self.head, &self.transcript, &self.open_work(), Shown::all(None)),
             is_final: self.over,
         })))
     }
@@ -224,7 +239,7 @@ pub(super) fn replay(stored: &Stored, after: Seq, mut notify: impl FnMut(Seq, &H
     let Some((head, transcript)) = fold(stored, after.max(1)) else { return };
     let envelope = Envelope { rpc: None, generation: Generation::V1, aliases: false };
     let terms = StreamTerms { after: None, outlasts_waiting: true, history: None };
-    let mut narrator = TaskNarrator::of(head, transcript, envelope, terms);
+    let mut narrator = TaskNarrator::of(head, transcript, OpenWork::default(), envelope, terms);
     for entry in stored.entries.iter().filter(|entry| entry.seq > after.max(1)) {
         let events = narrator.events(entry);
         if !events.is_empty() {
@@ -243,7 +258,16 @@ impl Narrate for TaskNarrator {
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
             // How far an inside call is has no place in the protocol.
-            Watched::Progress(_) | Watched::Below(_) => return Bytes::new(),
+            Watched::Progress(_) => return Bytes::new(),
+            // They are no entries of this query, so they have no id: a client that reconnects gets the snapshot.
+            Watched::Below(call) => {
+                self.below.add(call);
+                return self.new_status().map_or_else(Bytes::new, |event| self.write(None, &event));
+            }
+            Watched::BelowEnded(call) => {
+                self.below.remove(*call);
+                return self.new_status().map_or_else(Bytes::new, |event| self.write(None, &event));
+            }
         };
         let mut text = Vec::new();
         for event in &self.events(entry) {

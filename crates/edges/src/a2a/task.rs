@@ -4,15 +4,15 @@
 //! is one artifact; calls that the client must run are in the message of an input-required status.
 
 use bosun_core::{
-    CallId, Head, Outcome, Status, Transcript,
-    event::CallRoute,
+    Head, Outcome, Status, Transcript,
+    event::{AskedCall, CallRoute},
     transcript::{Call, Ending, Turn},
 };
 use serde_json::{Map, Value, json};
 
 use super::{
-    person,
     tools::{self, CLIENT_TOOLS, SUPERSEDED},
+    waiting::OpenWork,
     wire::{Artifact, MessagePart, MessageRole, PartContent, Task, TaskMessage, TaskState, TaskStatus},
 };
 
@@ -50,7 +50,7 @@ pub(super) fn state(status: Status) -> TaskState {
     }
 }
 
-pub(super) fn task(head: &Head, transcript: &Transcript, shown: Shown) -> Task {
+pub(super) fn task(head: &Head, transcript: &Transcript, open: &OpenWork, shown: Shown) -> Task {
     let history = (shown.content && shown.history != Some(0)).then(|| {
         let mut messages = history(head, transcript);
         if let Some(length) = shown.history {
@@ -62,7 +62,7 @@ pub(super) fn task(head: &Head, transcript: &Transcript, shown: Shown) -> Task {
     Task {
         id: head.name.to_string(),
         context_id: context_id(head, transcript),
-        status: status(head, transcript, shown),
+        status: status(head, transcript, open, shown),
         artifacts: answered.map(|text| vec![answer(head, transcript, text)]),
         history,
     }
@@ -75,9 +75,9 @@ pub(super) fn context_id(head: &Head, transcript: &Transcript) -> String {
     conversation.or_else(|| spec.session_id.clone()).unwrap_or_else(|| head.uid.to_string())
 }
 
-pub(super) fn status(head: &Head, transcript: &Transcript, shown: Shown) -> TaskStatus {
+pub(super) fn status(head: &Head, transcript: &Transcript, open: &OpenWork, shown: Shown) -> TaskStatus {
     let message = match transcript.end.as_ref().map(|end| &end.how) {
-        None => waiting_message(head, transcript, shown),
+        None => waiting_message(head, transcript, open, shown),
         Some(Ending::Failed { code, message }) if shown.content => {
             let ended = agent_message(head, transcript, "end", vec![MessagePart::text(message.clone())]);
             let metadata = Map::from_iter([("code".to_owned(), json!(code))]);
@@ -88,40 +88,28 @@ pub(super) fn status(head: &Head, transcript: &Transcript, shown: Shown) -> Task
         }
         Some(Ending::Completed | Ending::Failed { .. } | Ending::Cancelled { .. }) => None,
     };
-    TaskStatus { state: state(head.status()), message, timestamp: head.updated_at.to_rfc3339() }
+    TaskStatus { state: open.state(head.status()), message, timestamp: head.updated_at.to_rfc3339() }
 }
 
-/// The calls that the client must run, in the order in which the model asked.
-pub(super) fn open_calls(head: &Head) -> Vec<CallId> {
-    head.outside_calls().map(|(call, _)| call.id).collect()
-}
-
-fn waiting_message(head: &Head, transcript: &Transcript, shown: Shown) -> Option<TaskMessage> {
-    let waiting: Vec<_> =
-        head.outside_calls().filter_map(|(call, deadline)| Some((transcript.call(call.id)?, deadline))).collect();
-    let Some(expires) = waiting.iter().map(|(_, deadline)| *deadline).min() else {
-        let parts = person::parts(head, transcript, shown.approvals)?;
+fn waiting_message(head: &Head, transcript: &Transcript, open: &OpenWork, shown: Shown) -> Option<TaskMessage> {
+    let parts = open.parts(shown.approvals);
+    if parts.is_empty() {
+        return None;
+    }
+    let Some(expires) = open.calls.iter().map(|open| open.deadline).min() else {
         return Some(agent_message(head, transcript, &format!("person-{}", head.turn), parts));
     };
-    let calls: Vec<_> = waiting.iter().map(|(call, deadline)| shown_call(call, Some(deadline.to_rfc3339()))).collect();
-    let names: Vec<_> = waiting.iter().map(|(call, _)| format!("`{}`", call.asked.tool)).collect();
-    let text = format!("Waiting for the client to run {}.", names.join(", "));
-    let parts = vec![MessagePart::text(text), MessagePart::data(json!({ "toolCalls": calls }))];
     let message = agent_message(head, transcript, &format!("calls-{}", head.turn), parts);
     let metadata = tools::metadata(json!({ "expiresAt": expires.to_rfc3339() }));
     Some(TaskMessage { metadata, extensions: vec![CLIENT_TOOLS.to_owned()], ..message })
 }
 
-fn shown_call(call: &Call, deadline: Option<String>) -> Value {
-    let mut shown = json!({
-        "id": call.asked.call,
+pub(super) fn shown_call(asked: &AskedCall) -> Value {
+    json!({
+        "id": asked.call,
         "type": "function",
-        "function": { "name": call.asked.tool, "arguments": call.asked.arguments },
-    });
-    if let Some(deadline) = deadline {
-        shown["deadline"] = json!(deadline);
-    }
-    shown
+        "function": { "name": asked.tool, "arguments": asked.arguments },
+    })
 }
 
 /// The artifact that the agent's answer is; also while it is still being written.
@@ -177,7 +165,7 @@ fn exchange(head: &Head, transcript: &Transcript, number: u32, turn: &Turn) -> V
     if calls.is_empty() || calls.iter().any(|call| call.result.is_none()) {
         return Vec::new();
     }
-    let shown: Vec<_> = calls.iter().map(|call| shown_call(call, None)).collect();
+    let shown: Vec<_> = calls.iter().map(|call| shown_call(&call.asked)).collect();
     let handed_out = TaskMessage {
         extensions: vec![CLIENT_TOOLS.to_owned()],
         ..agent_message(

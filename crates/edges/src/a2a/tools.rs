@@ -4,8 +4,13 @@
 //! input-required status message, next to a text part for people; results come back in data parts of a message with the
 //! task's id. `docs/a2a-client-tools.md` is the specification. The forms of seed 003 are aliases on the same path.
 
+use std::sync::Arc;
+
 use bosun_core::{
-    Content, Outcome, Tool, Transcript, ceiling::RESULTS_DELIVERED, event::CallRoute, json::compact,
+    Content, Outcome, Tool, Transcript,
+    ceiling::RESULTS_DELIVERED,
+    event::{AskedCall, CallRoute},
+    json::compact,
     tool::definition::Rules,
 };
 use bosun_engine::Engine;
@@ -147,14 +152,24 @@ pub(super) fn read_results(list: &Value, path: &str) -> Result<Vec<GivenResult>,
     Ok(results)
 }
 
+/// The call that a result is for, in one of the transcripts.
+fn call_of<'t>(result: &GivenResult, transcripts: &'t [Arc<Transcript>]) -> Option<&'t AskedCall> {
+    match &result.which {
+        CallRef::Call(id) => transcripts.iter().find_map(|transcript| transcript.call(*id)).map(|call| &*call.asked),
+        CallRef::Foreign(_) | CallRef::Tool(_) | CallRef::Claimed(..) => None,
+    }
+}
+
+/// Whether a result is for a call that none of the transcripts has.
+pub(super) fn has_unknown_calls(results: &[GivenResult], transcripts: &[Arc<Transcript>]) -> bool {
+    results.iter().any(|result| matches!(result.which, CallRef::Call(_)) && call_of(result, transcripts).is_none())
+}
+
 /// Refuses results for calls that the task does not have, or that are of another tool: nothing is recorded then.
-pub(super) fn check_results(results: &[GivenResult], transcript: &Transcript) -> Result<(), A2aError> {
+pub(super) fn check_results(results: &[GivenResult], transcripts: &[Arc<Transcript>]) -> Result<(), A2aError> {
     let mut violations = Vec::new();
     for (index, result) in results.iter().enumerate() {
-        let asked = match &result.which {
-            CallRef::Call(id) => transcript.call(*id).map(|call| &call.asked),
-            CallRef::Foreign(_) | CallRef::Tool(_) | CallRef::Claimed(..) => None,
-        };
+        let asked = call_of(result, transcripts);
         let outside =
             asked.filter(|asked| matches!(asked.route, CallRoute::Outside { .. } | CallRoute::Parameters { .. }));
         match (outside, &result.tool_name) {

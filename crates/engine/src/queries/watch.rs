@@ -37,6 +37,8 @@ pub enum Watched {
     Progress(CallInProgress),
     /// A call of a query below this one waits for a client or a person. Durable, and not an entry of this query.
     Below(BelowCall),
+    /// A call of a query below this one that this subscriber was shown waits no longer.
+    BelowEnded(CallId),
 }
 
 /// An open call of a query below the one that is watched.
@@ -67,7 +69,9 @@ pub struct Watch {
     below: Option<u64>,
     /// The calls below the query that it has been shown.
     shown: HashSet<CallId>,
-    ahead_below: VecDeque<BelowCall>,
+    /// Those of them that still wait.
+    open_below: HashSet<CallId>,
+    ahead_below: VecDeque<Watched>,
     ended: bool,
 }
 
@@ -110,6 +114,7 @@ impl Watch {
             progress: 0,
             below: None,
             shown: HashSet::new(),
+            open_below: HashSet::new(),
             ahead_below: VecDeque::new(),
             ended: false,
         }
@@ -164,8 +169,8 @@ impl Watch {
                 return Ok(Some(Watched::Progress(progress)));
             }
             self.look_below().await?;
-            if let Some(call) = self.ahead_below.pop_front() {
-                return Ok(Some(Watched::Below(call)));
+            if let Some(watched) = self.ahead_below.pop_front() {
+                return Ok(Some(watched));
             }
             tokio::select! {
                 // The sender lives as long as `live`.
@@ -175,7 +180,8 @@ impl Watch {
         }
     }
 
-    /// Looks for calls of queries below this one that this subscriber has not been shown.
+    /// Looks for calls of queries below this one that this subscriber has not been shown, and for those that wait no
+    /// longer.
     async fn look_below(&mut self) -> Result<(), EngineError> {
         // Read before the look, so that a later change is looked at by the next one.
         let changes = self.live.changes_below();
@@ -186,19 +192,24 @@ impl Watch {
             let locked = self.live.lock(&*self.inner.store).await?;
             Arc::clone(&Inner::state_of(&locked, &self.live.key)?.head)
         };
+        let mut open = HashSet::new();
         for below in self.inner.below(&head).await?.iter() {
             let path = below.head.lineage.as_ref().map(|lineage| lineage.path.clone()).unwrap_or_default();
             let waits = below.head.waits().filter_map(|wait| Some((wait.call?.id, wait.waiting.on)));
             for (call, _) in waits.filter(|(_, on)| !matches!(on, WaitingOn::Runner { .. } | WaitingOn::Child)) {
+                open.insert(call);
                 let Some(found) = below.transcript.call(call).filter(|_| self.shown.insert(call)) else { continue };
-                self.ahead_below.push_back(BelowCall {
+                self.ahead_below.push_back(Watched::Below(BelowCall {
                     path: path.clone(),
                     query: below.head.name.clone(),
                     asked: Arc::clone(&found.asked),
                     at: found.asked_at,
-                });
+                }));
             }
         }
+        let ended = self.open_below.difference(&open).copied().map(Watched::BelowEnded);
+        self.ahead_below.extend(ended);
+        self.open_below = open;
         Ok(())
     }
 

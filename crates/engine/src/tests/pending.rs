@@ -104,7 +104,7 @@ async fn progress_is_shown_to_subscribers_and_keeps_a_call_from_timing_out() {
                     finished = Some(outcome.is_success());
                 }
             }
-            Watched::Delta { .. } | Watched::Below(_) => {}
+            Watched::Delta { .. } | Watched::Below(_) | Watched::BelowEnded(_) => {}
         }
     }
     let report = |done: u32| {

@@ -23,7 +23,7 @@ fn entries(seen: &[Watched]) -> Vec<Entry> {
     seen.iter()
         .filter_map(|watched| match watched {
             Watched::Entry(entry) => Some(Entry::clone(entry)),
-            Watched::Delta { .. } | Watched::Progress(_) | Watched::Below(_) => None,
+            Watched::Delta { .. } | Watched::Progress(_) | Watched::Below(_) | Watched::BelowEnded(_) => None,
         })
         .collect()
 }
@@ -32,7 +32,7 @@ fn text(seen: &[Watched]) -> String {
     seen.iter()
         .filter_map(|watched| match watched {
             Watched::Delta { text, .. } => Some(text.as_str()),
-            Watched::Entry(_) | Watched::Progress(_) | Watched::Below(_) => None,
+            Watched::Entry(_) | Watched::Progress(_) | Watched::Below(_) | Watched::BelowEnded(_) => None,
         })
         .collect()
 }
@@ -94,7 +94,7 @@ async fn a_watcher_that_joins_in_the_middle_of_a_turn_gets_its_text_as_one_delta
         let delta = loop {
             match watch.next().await.unwrap().unwrap() {
                 Watched::Delta { offset, text, .. } => break (offset, text),
-                Watched::Entry(_) | Watched::Progress(_) | Watched::Below(_) => {}
+                Watched::Entry(_) | Watched::Progress(_) | Watched::Below(_) | Watched::BelowEnded(_) => {}
             }
         };
         assert_eq!(delta, (0, "one two three".to_owned()));

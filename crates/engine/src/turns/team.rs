@@ -50,7 +50,7 @@ pub(crate) struct EarlierText(String);
 
 impl EarlierText {
     pub(crate) fn new(history: &[Message]) -> Self {
-        let said = |message: &Message| match message {
+        let as_text = |message: &Message| match message {
             Message::User(text) => Some(format!("user: {text}\n\n")),
             Message::Assistant { text: Some(text), .. } if !text.is_empty() => Some(format!("answer: {text}\n\n")),
             Message::Assistant { .. } | Message::System(_) | Message::Tool { .. } => None,
@@ -60,7 +60,7 @@ impl EarlierText {
             left = left.saturating_sub(text.len());
             left > 0
         };
-        let mut latest: Vec<_> = history.iter().rev().filter_map(said).take_while(fits).collect();
+        let mut latest: Vec<_> = history.iter().rev().filter_map(as_text).take_while(fits).collect();
         latest.reverse();
         Self(latest.concat())
     }

@@ -31,6 +31,7 @@ use crate::{
         stream,
         task::{self, Shown},
         v03,
+        waiting::OpenWork,
     },
 };
 
@@ -154,7 +155,10 @@ fn notifications(stored: &Stored, after: Seq, target: &PushTarget) -> Vec<(Seq, 
         let bodies: Vec<Value> = match generation {
             Generation::V1 => events.iter().map(|event| json!(event)).collect(),
             // 0.3 posts the task.
-            Generation::V03 => vec![v03::task(&task::task(head, transcript, Shown::all(None)), false)],
+            Generation::V03 => vec![v03::task(
+                &task::task(head, transcript, &OpenWork::of(head, transcript, &[]), Shown::all(None)),
+                false,
+            )],
         };
         // A larger event is not posted: its receiver sees the next status, and reads the task with `GetTask`.
         let bodies = bodies.iter().map(Value::to_string).filter(|body| body.len() <= EVENT_BYTES);

@@ -29,10 +29,13 @@ use crate::{
     http::{error::clip, error_echo::HIDDEN, report::BodyFields},
 };
 
+/// The id of a config that its client gives none; unique in its task, as all ids are.
+const DEFAULT_ID: &str = "default";
+
 /// A client's webhook, as it describes it.
 #[derive(Debug)]
 pub(super) struct PushConfig {
-    /// The task's own id, if the client gives none: so a request that is repeated has the same.
+    /// [`DEFAULT_ID`], if the client gives none: so a request that is repeated has the same.
     id: Option<String>,
     target: PushTarget,
 }
@@ -88,7 +91,8 @@ pub(super) fn read_config(fields: &BodyFields<'_>, generation: Generation) -> Op
     Some(PushConfig { id, target })
 }
 
-/// The parameters of a new config: flat in 1.0, nested in 0.3. Over HTTP the task is in the path.
+/// The parameters of a new config: flat in 1.0, nested in 0.3, and in the ProtoJSON of 0.3 nested twice. Over HTTP the
+/// task is in the path.
 pub(super) fn read_new(
     params: Value,
     generation: Generation,
@@ -97,17 +101,26 @@ pub(super) fn read_new(
     let reading = ReadParams::new();
     let fields = reading.fields(params)?;
     let task_id = task.or_else(|| required_text(&fields, "taskId"));
-    let nested = name_in(&fields, "pushNotificationConfig");
     let config = match generation {
-        Generation::V03 if fields.has(&nested) => {
-            fields.fields(&nested).and_then(|inner| read_config(&inner, generation))
-        }
-        _ => read_config(&fields, generation),
+        Generation::V1 => read_config(&fields, generation),
+        Generation::V03 => match fields.fields("config") {
+            Some(resource) => read_nested(&resource),
+            None => read_nested(&fields),
+        },
     };
     drop(fields);
     reading.conclude()?;
     let missing = || A2aError::new(ErrorKind::InvalidParams, "the push notification config is not readable");
     Ok((task_id.unwrap_or_default(), config.ok_or_else(missing)?))
+}
+
+/// A config of 0.3, in the field that it has for it, or in the fields themselves.
+fn read_nested(fields: &BodyFields<'_>) -> Option<PushConfig> {
+    let nested = name_in(fields, "pushNotificationConfig");
+    if fields.has(&nested) {
+        return fields.fields(&nested).and_then(|inner| read_config(&inner, Generation::V03));
+    }
+    read_config(fields, Generation::V03)
 }
 
 /// The parameters that name a config, or the configs of a task.
@@ -162,7 +175,7 @@ impl AgentRequest {
             namespace: head.namespace.clone(),
             name: head.name.clone(),
             query: head.uid,
-            id: config.id.unwrap_or_else(|| head.name.to_string()),
+            id: config.id.unwrap_or_else(|| DEFAULT_ID.to_owned()),
             target,
             progress: WebhookProgress { seq: after, attempts: 0, next_at: Timestamp(0) },
         };
@@ -179,7 +192,7 @@ impl AgentRequest {
     /// `GetTaskPushNotificationConfig`
     pub(super) async fn get_push(&self, params: PushParams) -> Result<Value, A2aError> {
         self.need(Right::Read)?;
-        let id = params.id.clone().unwrap_or_else(|| params.task_id.clone());
+        let id = params.id.clone().unwrap_or_else(|| DEFAULT_ID.to_owned());
         let found = self.configs(&params.task_id).await?.into_iter().find(|webhook| webhook.id == id);
         let webhook = found.ok_or_else(|| {
             let message = format!("the task has no push notification config '{}'", clip(&id));
@@ -198,7 +211,7 @@ impl AgentRequest {
     pub(super) async fn delete_push(&self, params: PushParams) -> Result<(), A2aError> {
         self.need(Right::Run)?;
         let (_, snapshot) = self.find(&params.task_id).await?;
-        let id = params.id.unwrap_or(params.task_id);
+        let id = params.id.unwrap_or_else(|| DEFAULT_ID.to_owned());
         let record = Some(Box::new(self.push_record(&snapshot.head, Action::WebhookDeleted, &id)));
         let key = WebhookKey { namespace: self.namespace.clone(), query: snapshot.head.uid, id };
         self.change(WebhookChange::Remove { key, record }).await?;

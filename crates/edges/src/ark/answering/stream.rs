@@ -199,6 +199,8 @@ impl EventTranslator {
                 vec![self.message(None, "agent_response_delta", data)]
             }
             Watched::Below(below) => self.translate_below(below),
+            // Its result is an event of the query below.
+            Watched::BelowEnded(_) => Vec::new(),
             Watched::Progress(CallInProgress { call, tool, progress: Progress { done, total, message } }) => {
                 let mut data = json!({ "id": call, "name": tool, "progress": done });
                 if let Some(total) = total {

@@ -1,20 +1,16 @@
 //! Queries below a query, as its clients see them: their open calls next to its own, and the tree itself.
 
-use std::sync::Arc;
-
 use bosun_core::{query::Usage, tree::Spent};
 use bosun_engine::{QueryTree, Snapshot};
 
 use super::convert;
 use crate::{
     ark::wire,
-    asking::person::{self, Approval, ParameterRequest},
+    asking::{
+        person::{self, Approval, ParameterRequest},
+        tree::{self, path},
+    },
 };
-
-/// The agents and teams from the query that is shown to the one below it.
-pub(crate) fn path(below: &Snapshot) -> Vec<Arc<str>> {
-    below.head.lineage.as_ref().map(|lineage| lineage.path.clone()).unwrap_or_default()
-}
 
 /// The calls that the client must run: those of the query, and of all queries below it.
 pub(super) fn open_calls(snapshot: &Snapshot) -> Vec<wire::ToolCall> {
@@ -26,21 +22,13 @@ pub(super) fn open_calls(snapshot: &Snapshot) -> Vec<wire::ToolCall> {
 }
 
 /// The calls that a person must approve, likewise.
-pub(super) fn approvals(snapshot: &Snapshot) -> Vec<Approval> {
-    let below = snapshot.below.iter().flat_map(|below| {
-        let approvals = person::approvals(&below.head, &below.transcript).into_iter();
-        approvals.map(|approval| Approval { agent_path: path(below), ..approval })
-    });
-    person::approvals(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
+pub(super) fn approvals(Snapshot { head, transcript, below }: &Snapshot) -> Vec<Approval> {
+    tree::approvals(head, transcript, below)
 }
 
 /// The requests for parameters, likewise.
-pub(super) fn parameter_requests(snapshot: &Snapshot) -> Vec<ParameterRequest> {
-    let below = snapshot.below.iter().flat_map(|below| {
-        let requests = person::parameter_requests(&below.head, &below.transcript).into_iter();
-        requests.map(|request| ParameterRequest { agent_path: path(below), ..request })
-    });
-    person::parameter_requests(&snapshot.head, &snapshot.transcript).into_iter().chain(below).collect()
+pub(super) fn parameter_requests(Snapshot { head, transcript, below }: &Snapshot) -> Vec<ParameterRequest> {
+    tree::parameter_requests(head, transcript, below)
 }
 
 /// What the query and all queries below it have used; `None` if there are none below it.

@@ -45,9 +45,8 @@ impl PostWebhooks for Failing {
     }
 }
 
-/// A cancelled task with a webhook that has seen nothing but its creation, and how many webhooks are left when nothing
-/// more is due.
-async fn deliver(failures: usize) -> (Arc<Failing>, usize) {
+/// A cancelled task with a webhook that has seen nothing but its creation, and the audit log when nothing more is due.
+async fn deliver(failures: usize) -> (Arc<Failing>, serde_json::Value) {
     let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let params = json!({"message": message("m1", "Hi"), "configuration": {"returnImmediately": true}});
     let task = call(&world, "SendMessage", params).await["task"].clone();
@@ -85,7 +84,8 @@ async fn deliver(failures: usize) -> (Arc<Failing>, usize) {
         () = deliver_notifications(app) => unreachable!("the server is not draining"),
         () = settled => {}
     }
-    (poster, left().await)
+    let audit = world.get("/v1/audit?limit=100").await.ok();
+    (poster, audit)
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,6 +97,66 @@ async fn a_receiver_that_fails_is_tried_again_until_it_has_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_always_fails_loses_its_webhook_after_the_last_attempt() {
-    let (poster, _) = deliver(usize::MAX).await;
+    let (poster, audit) = deliver(usize::MAX).await;
     assert_eq!(poster.attempts.load(Ordering::SeqCst), PUSH_ATTEMPTS);
+    let record = &audit["items"][0];
+    assert_eq!(
+        (&record["action"], &record["outcome"]),
+        (&json!("webhook.deleted"), &json!("receiver_failed")),
+        "{record}"
+    );
+    assert_eq!(record.get("actor"), None, "no caller did it");
+}
+
+/// Takes every address, and posts nowhere.
+fn posting_nowhere() -> Arc<Failing> {
+    Arc::new(Failing { failures: usize::MAX, ..Failing::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn setting_and_deleting_a_config_is_in_the_audit_log() {
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
+    let world = world.serving(Access::open(), Some(posting_nowhere()));
+    let params = json!({
+        "message": message("m1", "Hi"),
+        "configuration": {"returnImmediately": true, "taskPushNotificationConfig": {"url": "https://user:pw@a.example/x"}},
+    });
+    let task = call(&world, "SendMessage", params).await["task"]["id"].clone();
+    let set = json!({"taskId": task, "id": "b", "url": "https://b.example:8443?key=1", "token": "t"});
+    let shown = call(&world, "CreateTaskPushNotificationConfig", set).await;
+    assert_eq!(
+        (&shown["token"], &shown["url"]),
+        (&json!("t"), &json!("https://b.example:8443?key=[hidden]")),
+        "{shown}"
+    );
+    let listed = call(&world, "ListTaskPushNotificationConfigs", json!({"taskId": task})).await;
+    assert_eq!(listed["configs"][0]["id"], "b", "{listed}");
+    assert_eq!(listed["configs"][0].get("token"), None, "{listed}");
+    for _ in 0..2 {
+        call(&world, "DeleteTaskPushNotificationConfig", json!({"taskId": task, "id": "default"})).await;
+    }
+    let page = world.get("/v1/audit?limit=100").await.ok();
+    let is_about = |record: &&serde_json::Value| record["action"].as_str().unwrap().starts_with("webhook.");
+    let records: Vec<_> = page["items"].as_array().unwrap().iter().rev().filter(is_about).collect();
+    let of = |field: &str| records.iter().map(|record| record[field].as_str().unwrap_or_default()).collect::<Vec<_>>();
+    assert_eq!(of("action"), ["webhook.set", "webhook.set", "webhook.deleted"]);
+    assert_eq!(of("detail"), ["default a.example", "b b.example:8443", "default"]);
+    assert_eq!(of("actor"), ["local"; 3]);
+    assert!(records.iter().all(|record| record["query"] == task), "{records:?}");
+}
+
+/// Over HTTP, clients of 0.3 write configs as its `.proto` has them.
+#[tokio::test(start_paused = true)]
+async fn a_config_in_the_protojson_of_0_3_is_read() {
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
+    let world = world.serving(Access::open(), Some(posting_nowhere()));
+    let params = json!({"message": message("m1", "Hi"), "configuration": {"returnImmediately": true}});
+    let task = call(&world, "SendMessage", params).await["task"]["id"].as_str().unwrap().to_owned();
+    let body = json!({"parent": format!("tasks/{task}"), "config_id": "c", "config": {
+        "name": format!("tasks/{task}/pushNotificationConfigs/c"),
+        "push_notification_config": {"id": "c", "url": "https://c.example", "authentication": {}},
+    }});
+    let path = format!("{}/v1/tasks/{task}/pushNotificationConfigs", super::MATH);
+    let set = world.send("POST", &path, super::V03, body.to_string()).await.ok();
+    assert_eq!(set["pushNotificationConfig"], json!({"id": "c", "url": "https://c.example"}), "{set}");
 }

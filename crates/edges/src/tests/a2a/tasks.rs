@@ -282,3 +282,52 @@ async fn history_is_cut_from_its_beginning() {
     let whole: Value = call(&world, "GetTask", json!({"id": sent["task"]["id"]})).await;
     assert_eq!(whole["history"][0]["messageId"], "m1");
 }
+
+/// Over HTTP, clients of 0.3 write messages as its `.proto` has them.
+#[tokio::test(start_paused = true)]
+async fn a_message_in_the_protojson_of_0_3_is_read() {
+    let world = saying("Hello!").await;
+    let path = format!("{MATH}/v1/message:send");
+    let send = async |message: Value| world.send("POST", &path, V03, json!({ "message": message }).to_string()).await;
+    let sent = send(json!({
+        "message_id": "m1", "role": "ROLE_USER", "content": [{"text": "Hi"}, {"data": {"data": {"a": 1}}}],
+    }));
+    let task = sent.await.ok()["task"].clone();
+    assert_eq!(task["status"]["state"], "completed", "{task}");
+    assert_eq!(task["history"][0]["parts"][0]["text"], "Hi\n{\"a\":1}", "{task}");
+    let camel = send(json!({"messageId": "m2", "role": 1, "content": [{"text": "Hi"}]})).await;
+    assert_eq!(camel.status, 200, "{}", camel.body);
+    for (message, code) in [
+        (json!({"role": "ROLE_USER", "content": [{"text": "Hi"}]}), 400),
+        (json!({"messageId": "m3", "role": "user", "content": [{"text": "Hi"}]}), 400),
+        (json!({"messageId": "m4", "role": "ROLE_USER", "content": []}), 400),
+        (json!({"messageId": "m5", "role": "ROLE_USER", "content": [{"kind": "text"}]}), 400),
+        (json!({"messageId": "m6", "role": "ROLE_USER", "content": [{"data": {"data": 5}}]}), 400),
+        (json!({"messageId": "m7", "role": "ROLE_USER", "content": [{"file": {"mime_type": "text/plain"}}]}), 400),
+        (json!({"messageId": "m8", "role": "ROLE_USER", "content": "Hi"}), 400),
+    ] {
+        let refused = send(message.clone()).await;
+        assert_eq!(refused.status, code, "{message}: {}", refused.body);
+    }
+    let file = json!({"file": {"file_with_uri": "https://h/a", "mime_type": "text/plain"}});
+    let refused = send(json!({"messageId": "m9", "role": "ROLE_USER", "content": [file]})).await;
+    assert_eq!(refused.body["error"]["details"][0]["reason"], "CONTENT_TYPE_NOT_SUPPORTED", "{}", refused.body);
+}
+
+/// A client of 0.3 that accepts nothing else reads the error in the stream; a refusal of the caller is none of those.
+#[tokio::test(start_paused = true)]
+async fn an_error_before_a_stream_of_0_3_is_its_only_event() {
+    let world = saying("Hello!").await;
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "none"}}).to_string();
+    let ask = async |accept: &str| {
+        let headers = [("content-type", "application/json"), ("accept", accept)];
+        world.send("POST", MATH, &headers, body.clone()).await
+    };
+    let streamed = ask("text/event-stream").await;
+    assert_eq!(streamed.header("content-type"), Some("text/event-stream"));
+    let text = streamed.body.as_str().unwrap();
+    let event: Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!((&event["id"], &event["error"]["code"]), (&json!(1), &json!(-32001)), "{event}");
+    let plain = ask("application/json, text/event-stream").await;
+    assert_eq!(fault(&plain), (-32001, "TASK_NOT_FOUND".to_owned()));
+}

@@ -212,7 +212,7 @@ impl Caller {
                     // A terminal that is gone is no reason to stop the tool.
                     let _ = writeln!(anstream::stderr(), "  · {line}");
                 }
-                Watched::Progress(_) | Watched::Delta { .. } => {}
+                Watched::Progress(_) | Watched::Delta { .. } | Watched::BelowEnded(_) => {}
                 // An agent behind the tool needs a client or a person.
                 Watched::Below(call) => {
                     self.engine.cancel(Actor::local(), key.clone(), None).await?;
