@@ -587,7 +587,7 @@ async fn over_a2a_a_task_shows_the_calls_of_descendants_and_takes_their_results(
 }
 
 #[tokio::test]
-async fn over_a2a_the_stream_of_a_task_says_when_a_descendant_waits_and_when_it_goes_on() {
+async fn over_a2a_the_stream_of_a_task_says_when_a_descendant_waits_and_when_it_continues() {
     let manifests = chain();
     let server = Server::start_with(manifests.path()).await;
     let mut params = task_with_lookup("go");
