@@ -280,6 +280,33 @@ describe('a server', () => {
 	});
 });
 
+describe('the time of a connected tool', () => {
+	it.each([
+		[undefined, undefined],
+		[540, undefined],
+		[1200, '1260s'],
+	])('of %s seconds makes the server wait %s', async (toolTimeout, timeout) => {
+		await start({ create: [{ body: done }] });
+		await execute({ tools: connected, parameters: { options: { toolTimeout } } });
+		expect(ark.received[0].body.externalTools[0]).toMatchObject({ onExpired: 'fail' });
+		expect(ark.received[0].body.externalTools[0].timeout).toBe(timeout);
+	});
+});
+
+describe('an error that is too long for a request', () => {
+	it('is delivered from its beginning', async () => {
+		await start({ create: [{ body: query('tool_call_required', { toolCalls: [call('c1', 'Calculator')] }) }], deliver: [{ body: done }] });
+		const supply = tool('Calculator', async () => {
+			throw new Error('x'.repeat(2_000_000));
+		});
+		await execute({ tools: [{ supply, node: 'Calculator' }] });
+		const [{ error }] = ark.received.at(-1)!.body.toolResults;
+		expect(error).toMatch(/^x{1000}/);
+		expect(error).toMatch(/characters left out\)$/);
+		expect(error.length).toBeLessThan(70_000);
+	});
+});
+
 describe('stopping the execution', () => {
 	it('cancels the query, with the key', async () => {
 		const stop = new AbortController();
@@ -292,6 +319,19 @@ describe('stopping the execution', () => {
 		await vi.waitFor(() => expect(ark.received.map(({ method, path }) => `${method} ${path}`)).toContain('POST /v1/namespaces/default/queries/q/cancel'));
 		const cancel = ark.received.find(({ path }) => path.endsWith('/cancel'))!;
 		expect(cancel.headers.authorization).toBe(`Basic ${Buffer.from('pk:sk').toString('base64')}`);
+	});
+
+	it('cancels a query whose first turn is not over', async () => {
+		const stop = new AbortController();
+		let name = '';
+		ark = await FakeArk.start(async ({ path, body }) => {
+			if (!path.endsWith('/queries')) return { body: query('cancelled') };
+			name = body.name;
+			stop.abort();
+			return { body: query('cancelled') };
+		});
+		await expect(execute({ signal: stop.signal })).rejects.toThrow();
+		await vi.waitFor(() => expect(ark.received.map(({ method, path }) => `${method} ${path}`)).toContain(`POST /v1/namespaces/default/queries/${name}/cancel`));
 	});
 });
 
@@ -420,11 +460,23 @@ describe('calls for the engine of n8n', () => {
 		expect(items[0].json.response).toBe('Here you are');
 	});
 
+	it('of a later item do not save the answer of a finished one again', async () => {
+		const paused = pausedOn(call('c2', 'researcher', { task: 'boats' }));
+		await start({ create: [{ body: done }, { body: paused }], other: [{ body: done }, { body: paused }], deliver: [{ body: done }] });
+		const memory = { loadMemoryVariables: async () => ({ chat_history: [] }), saveContext: vi.fn(async () => {}) };
+		const setup = { items: 2, tools: [agentTool], memory };
+		const first = (await execute(setup)).result as EngineRequest;
+		expect(memory.saveContext).toHaveBeenCalledTimes(1);
+		const { items } = await execute(setup, answered(first, { output: 'boats float' }));
+		expect(items.map(({ json }) => json.response)).toEqual(['Here you are', 'Here you are']);
+		expect(memory.saveContext).toHaveBeenCalledTimes(2);
+	});
+
 	it('through a gate ask a person first, then run the tool', async () => {
 		const paused = pausedOn(call('c1', 'send', { to: 'ann' }));
 		await start({ create: [{ body: paused }], other: [{ body: paused }, { body: paused }], deliver: [{ body: done }] });
 		const first = (await execute({ tools: [gate] })).result as EngineRequest;
-		expect(ark.received[0].body.externalTools).toEqual([{ name: 'send', description: 'the send', parameters: { type: 'object', properties: { to: { type: 'string' } } }, timeout: '24h' }]);
+		expect(ark.received[0].body.externalTools).toEqual([{ name: 'send', description: 'the send', parameters: { type: 'object', properties: { to: { type: 'string' } } }, timeout: '24h', onExpired: 'fail' }]);
 		expect(first.actions).toMatchObject([{ nodeName: 'Ask me', input: { toolParameters: '{"to":"ann"}', tool: 'send' } }]);
 
 		const second = (await execute({ tools: [gate] }, answered(first, { data: { approved: true } }))).result as EngineRequest;

@@ -15,6 +15,8 @@ export const CREDENTIAL = 'bosunArkApi';
 const RETRY_FOR_MS = 60_000;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 3_000;
+/** Too many requests at this time, and what a proxy answers for a server that is down. */
+const RETRIED = [429, 502, 503, 504];
 /** Longer than the longest `wait` of the server, which is a minute. */
 const REQUEST_TIMEOUT_MS = 90_000;
 
@@ -118,14 +120,14 @@ export class ArkClient {
 		};
 	}
 
-	/** Backs off exponentially while there is no answer, or only one of a proxy in front of a server that is down. */
+	/** Backs off exponentially while there is no answer, or one that asks to come again. */
 	private async sendUntilAnswered(options: IHttpRequestOptions): Promise<IN8nHttpFullResponse> {
 		const until = Date.now() + RETRY_FOR_MS;
 		for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
 			let fault: Error;
 			try {
 				const answer = (await this.context.helpers.httpRequestWithAuthentication.call(this.context, CREDENTIAL, options)) as IN8nHttpFullResponse;
-				if (![502, 503, 504].includes(answer.statusCode) || Date.now() + pause > until) return answer;
+				if (!RETRIED.includes(answer.statusCode) || Date.now() + pause > until) return answer;
 				fault = refusal(answer.statusCode, answer.body);
 			} catch (error) {
 				fault = error as Error;

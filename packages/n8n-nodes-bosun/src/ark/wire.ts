@@ -54,7 +54,13 @@ export interface CreateQuery {
 	input: string | ArkMessage[];
 	target: { type: 'agent'; name: string };
 	toolSource: string;
-	externalTools: Array<Pick<ArkToolSpec, 'name' | 'description' | 'parameters'> & { timeout?: string }>;
+	externalTools: Array<
+		Pick<ArkToolSpec, 'name' | 'description' | 'parameters'> & {
+			timeout?: string;
+			/** What happens to the query if a call expires. */
+			onExpired: 'tell' | 'fail';
+		}
+	>;
 	sessionId?: string;
 	memory?: { name: string };
 	modelRef?: { name: string };
@@ -62,10 +68,7 @@ export interface CreateQuery {
 	parameters?: Array<{ name: string; value: string }>;
 	outputSchema?: unknown;
 	timeout?: string;
-	externalTimeout?: string;
 	maxToolCalls?: number;
-	/** What happens to the query if a call of ours expires. */
-	onExpired: 'tell' | 'fail';
 	metadata: { labels: Record<string, string> };
 }
 

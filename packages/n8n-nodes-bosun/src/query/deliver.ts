@@ -8,8 +8,12 @@ const BATCH_RESULTS = 128;
 /** From here on a result has a request of its own, which the server streams to its disk. */
 const LARGE_BYTES = 256 * 1024;
 
+/** Characters of an error: the agent needs the beginning, and the server accepts no error by upload. */
+const LONGEST_ERROR = 64 * 1024;
+
 /** Returns the query as it is after the last result, which waits `waitSeconds` for the agent's next action. */
-export async function deliver(client: ArkClient, queryName: string, results: ArkToolResult[], waitSeconds: number): Promise<ArkQuery> {
+export async function deliver(client: ArkClient, queryName: string, given: ArkToolResult[], waitSeconds: number): Promise<ArkQuery> {
+	const results = given.map(clipped);
 	const path = client.path(`/queries/${queryName}`);
 	const sizes = new Map(results.map((result) => [result, Buffer.byteLength(JSON.stringify(result))]));
 	const large = results.filter((result) => result.success && sizes.get(result)! > LARGE_BYTES);
@@ -24,6 +28,11 @@ export async function deliver(client: ArkClient, queryName: string, results: Ark
 		query = await send(index === requests.length - 1 ? `${waitSeconds}s` : '0');
 	}
 	return query!;
+}
+
+function clipped(result: ArkToolResult): ArkToolResult {
+	if (result.success || result.error.length <= LONGEST_ERROR) return result;
+	return { ...result, error: `${result.error.slice(0, LONGEST_ERROR)}… (${result.error.length - LONGEST_ERROR} characters left out)` };
 }
 
 async function upload(client: ArkClient, path: string, result: ArkToolResult, wait: string): Promise<ArkQuery> {

@@ -2,7 +2,8 @@
  * The node's execution: one query for each item.
  *
  * It is entered again, from the first item, whenever n8n's engine has run something for it. Nothing is remembered in
- * between but the names of the queries: the server knows the rest, and what has been created is found, not repeated.
+ * between but the names of the queries and which items are finished: the server knows the rest, and what has been created
+ * is found, not repeated.
  */
 import { randomUUID } from 'crypto';
 import { NodeOperationError } from 'n8n-workflow';
@@ -32,9 +33,14 @@ const TOOL_TIMEOUT = 30;
 /** How often a failed execution may be repeated under new names. */
 const MOST_ATTEMPTS = 100;
 
-/** The names of queries by item, kept between entries of the node. */
+/** What is kept between entries of the node. */
 interface Reentry {
+	/** The names of queries by item. */
 	queries: Record<number, string>;
+	/** Items whose answer was streamed and saved to the memory. */
+	finished: number[];
+	/** Items whose query an earlier execution had left waiting. */
+	resumed: number[];
 }
 
 type Metadata = ActionMetadata | Reentry;
@@ -59,8 +65,8 @@ export async function executeItems(context: IExecuteFunctions, response?: Engine
 class ItemRun {
 	readonly reentry: Reentry;
 
-	/** Items whose query an earlier execution had left waiting. */
-	private readonly resumed = new Set<number>();
+	/** The name of the query that a stopped execution must cancel. It is known before the query exists. */
+	private asked: string | undefined;
 
 	private constructor(
 		private readonly context: IExecuteFunctions,
@@ -69,7 +75,7 @@ class ItemRun {
 		private readonly response: EngineResponse<ActionMetadata> | undefined,
 	) {
 		const metadata = response?.metadata as Partial<Reentry> | undefined;
-		this.reentry = { queries: { ...metadata?.queries } };
+		this.reentry = { queries: { ...metadata?.queries }, finished: [...(metadata?.finished ?? [])], resumed: [...(metadata?.resumed ?? [])] };
 	}
 
 	static async open(context: IExecuteFunctions, response?: EngineResponse<Metadata>): Promise<ItemRun> {
@@ -92,13 +98,16 @@ class ItemRun {
 		}
 		if (options.waitForAnswer === false) return { json: await this.createOnly(parameters, toolbox, memory, itemIndex) };
 
-		let query = await this.find(parameters, toolbox, memory, itemIndex);
-		const warnings = [...(query.warnings ?? []), ...(await this.shadowed(parameters, toolbox))];
+		const isFinished = this.reentry.finished.includes(itemIndex);
+		const isStreaming = !isFinished && this.isStreaming(parameters);
 		const durations = new Map<string, string>();
-		const stopped = () => void this.cancel(query.name);
+		const stopped = () => void this.cancel();
 		this.signal?.addEventListener('abort', stopped, { once: true });
-		const text = this.isStreaming(parameters) ? this.streamText(query.name, itemIndex) : undefined;
+		let text: TextStream | undefined;
 		try {
+			let query = await this.find(parameters, toolbox, memory, itemIndex, isStreaming ? 0 : WAIT_SECONDS);
+			const warnings = [...(query.warnings ?? []), ...(await this.shadowed(parameters, toolbox))];
+			text = isStreaming ? this.streamText(query.name, itemIndex) : undefined;
 			if (this.response !== undefined && !hasEnded(query.status)) {
 				const answered = readResponse(this.response, itemIndex);
 				query = await deliverAnswers(query, answered, this.client, durations);
@@ -109,26 +118,32 @@ class ItemRun {
 			text?.finish(end.query.response);
 			if (text) this.context.sendChunk('end', itemIndex);
 			if (end.query.status !== 'completed') throw queryFailed(this.context, end.query, itemIndex);
-			await memory?.save(parameters.input, end.query.response ?? '');
+			if (!isFinished) {
+				await memory?.save(parameters.input, end.query.response ?? '');
+				this.reentry.finished.push(itemIndex);
+			}
 			const tools = await toolbox.tools();
 			this.hint(warnings, tools.map(({ name }) => name));
-			return { json: outputOf(end.query, parameters, { connectedTools: tools.length, warnings, durations, isResumed: this.resumed.has(itemIndex) }) };
+			return { json: outputOf(end.query, parameters, { connectedTools: tools.length, warnings, durations, isResumed: this.reentry.resumed.includes(itemIndex) }) };
 		} finally {
 			text?.finish(undefined);
 			this.signal?.removeEventListener('abort', stopped);
+			this.asked = undefined;
 		}
 	}
 
 	/** The query of an item: known from the entry before, left waiting by an earlier execution, or created now. */
-	private async find(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<ArkQuery> {
+	private async find(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number, waitSeconds: number): Promise<ArkQuery> {
 		const known = this.reentry.queries[itemIndex];
 		if (known !== undefined) {
+			this.asked = known;
 			return (await this.client.get<ArkQuery>(this.client.path(`/queries/${known}`), { query: { view: 'rfc' } })).body;
 		}
 		const left = parameters.options.resumeWaiting ? await this.leftWaiting(parameters, itemIndex) : undefined;
-		if (left !== undefined) this.resumed.add(itemIndex);
-		const query = left ?? (await this.create(parameters, toolbox, memory, itemIndex, WAIT_SECONDS));
+		if (left !== undefined) this.reentry.resumed.push(itemIndex);
+		const query = left ?? (await this.create(parameters, toolbox, memory, itemIndex, waitSeconds));
 		this.reentry.queries[itemIndex] = query.name;
+		this.asked = query.name;
 		return query;
 	}
 
@@ -150,6 +165,7 @@ class ItemRun {
 		const body = createBody(parameters, await toolbox.tools(), this.labels(parameters, itemIndex), await memory?.messages());
 		for (let attempt = 1; ; attempt++) {
 			const name = queryName(this.identity(itemIndex), itemIndex, attempt);
+			this.asked = name;
 			const request = { query: { wait: `${waitSeconds}s`, view: 'rfc' }, body: { name, ...body } };
 			const answer = await this.client.post<ArkQuery>(this.client.path('/queries'), request).catch(ifTaken);
 			const isOver = answer === TAKEN || (answer.replayed && hasEnded(answer.body.status) && answer.body.status !== 'completed');
@@ -219,7 +235,9 @@ class ItemRun {
 	}
 
 	/** A stopped execution reads no answer, so none should be paid for. */
-	private async cancel(name: string): Promise<void> {
+	private async cancel(): Promise<void> {
+		const name = this.asked;
+		if (name === undefined) return;
 		try {
 			await this.client.postAfterStop(this.client.path(`/queries/${name}/cancel`));
 		} catch (error) {

@@ -10,6 +10,9 @@ import { jsonOrNothing, UserFault } from './fault';
 /** A person may take a day to look at a gate; an agent of n8n takes as long as its own tools. */
 const GATE_TIMEOUT = '24h';
 const ENGINE_TIMEOUT = '1h';
+/** How long a call waits for n8n by the server's default, in seconds, and how much longer than the tool itself it must. */
+const SERVER_WAITS = 600;
+const MARGIN = 60;
 
 export interface ItemParameters {
 	agent: string;
@@ -72,7 +75,7 @@ export function createBody(parameters: ItemParameters, tools: ConnectedTool[], l
 		...(history.length > 0 ? { type: 'messages' as const, input: [...history, { role: 'user' as const, content: input }] } : { input }),
 		target: { type: 'agent', name: agent },
 		toolSource,
-		externalTools: tools.map(definition),
+		externalTools: tools.map((tool) => definition(tool, options.toolTimeout ?? 0)),
 		sessionId: sessionId || undefined,
 		memory: options.memory ? { name: options.memory } : undefined,
 		modelRef: options.model ? { name: options.model } : undefined,
@@ -81,15 +84,16 @@ export function createBody(parameters: ItemParameters, tools: ConnectedTool[], l
 		outputSchema: outputSchema(options.outputSchema),
 		timeout: seconds(options.timeout),
 		maxToolCalls: options.maxToolCalls,
-		// Only an n8n that is gone lets a call expire, and then no client is left that reads the answer.
-		onExpired: 'fail',
 		metadata: { labels },
 	};
 }
 
-function definition({ name, description, parameters, route }: ConnectedTool): CreateQuery['externalTools'][number] {
-	const timeout = { direct: undefined, engine: ENGINE_TIMEOUT, gate: GATE_TIMEOUT }[route.by];
-	return { name, description, parameters, timeout };
+function definition({ name, description, parameters, route }: ConnectedTool, toolTimeout: number): CreateQuery['externalTools'][number] {
+	const direct = toolTimeout + MARGIN > SERVER_WAITS ? `${toolTimeout + MARGIN}s` : undefined;
+	const timeout = { direct, engine: ENGINE_TIMEOUT, gate: GATE_TIMEOUT }[route.by];
+	// Only an n8n that is gone lets a call expire, and then no client is left that reads the answer. Tools that workers
+	// serve are not declared here.
+	return { name, description, parameters, timeout, onExpired: 'fail' };
 }
 
 function modelOptions({ temperature, maxTokens }: ItemOptions): CreateQuery['modelOptions'] {
