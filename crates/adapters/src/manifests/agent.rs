@@ -114,6 +114,10 @@ fn confirm(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<Confirm> 
         let place = metadata.annotation_places.get(&annotation).copied().unwrap_or(metadata.place);
         let message = format!("annotation `{annotation}` is `{value}`, which is not a policy");
         fields.fault(place, "bad_value", message, "policies are `never`, `always` and `auto`");
+    } else if fields.report().is_of_client() && confirm != Some(Confirm::Always) {
+        let place = metadata.annotation_places.get(&annotation).copied().unwrap_or(metadata.place);
+        let message = format!("annotation `{annotation}` is `{value}`: only the operator waives approvals");
+        fields.fault(place, "approval_required", message, "write `always`, or leave it out");
     }
     confirm
 }

@@ -34,6 +34,10 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<ToolEntry> {
     let kind = fields.required_text("type", KNOWN_TYPES);
     let functions = functions(fields);
     let approval = approval::read(fields);
+    if fields.report().is_of_client() && approval.is_some_and(|approval| !approval.required) {
+        let message = "only the operator waives the approval of a tool's calls";
+        fields.fault_of("approval", "approval_required", message, "leave it out, or ask the operator for the agent");
+    }
     if let Some(selector) = fields.fields("labelSelector") {
         let selector = label_selector(&selector.with_table(spec::LABEL_SELECTOR));
         for name in

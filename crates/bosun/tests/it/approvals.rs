@@ -71,6 +71,41 @@ async fn the_most_specific_policy_decides_whether_a_call_waits() {
     }
 }
 
+/// What the operator wants approved, a client cannot run without approval by storing an agent of its own.
+#[tokio::test]
+async fn an_agent_that_a_client_stores_waives_no_approval() {
+    let manifests = writer(", annotations: {destructiveHint: true}", "");
+    let server = Server::start_with(manifests.path()).await;
+    let store = async |name: &str, annotations: Value, approval: Value| {
+        let tool = json!({"type": "custom", "name": "write"});
+        let tool =
+            if approval.is_null() { tool } else { json!({"type": "custom", "name": "write", "approval": approval}) };
+        let body = json!({
+            "metadata": {"name": name, "annotations": annotations}, "spec": {"prompt": "Write.", "tools": [tool]},
+        });
+        let answer = http().post(format!("{}/v1/agents", server.base)).json(&body).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    for (annotations, approval) in [
+        (json!({"bosun.dev/confirm": "never"}), Value::Null),
+        (json!({"bosun.dev/confirm": "auto"}), Value::Null),
+        (json!({}), json!({"required": false})),
+    ] {
+        let (status, text) = store("waiver", annotations.clone(), approval.clone()).await;
+        assert_eq!(status, 422, "{annotations} {approval}: {text}");
+        assert!(text.contains(r#""code":"approval_required""#), "{annotations} {approval}: {text}");
+    }
+    for (name, annotations, approval) in [
+        ("plain", json!({}), Value::Null),
+        ("careful", json!({"bosun.dev/confirm": "always"}), json!({"required": true, "timeout": "1h"})),
+    ] {
+        let (status, text) = store(name, annotations, approval).await;
+        assert_eq!(status, 200, "{name}: {text}");
+        let asked = ask(&Client::of(&server.base), name, name, "go").await;
+        assert_eq!(asked["state"], "awaiting_approval", "{name}: {asked}");
+    }
+}
+
 #[tokio::test]
 async fn an_approval_survives_a_kill_and_is_used_once() {
     let mut server = Server::start_with(&workspace().join("examples/approvals")).await;

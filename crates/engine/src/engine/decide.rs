@@ -160,9 +160,11 @@ impl Inner {
         let Some(call) = calls.first().and_then(|call| transcript.call(*call)) else { return Ok(unchanged) };
         let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
         let name = call.asked.tool.to_string();
-        let Some(toolset) = toolset else { return Ok(unchanged) };
+        // Without the schema of the tool, nothing edited is run.
+        let absent = || EngineError::ToolsNotFound { namespace: key.0.clone(), names: vec![name.clone()] };
+        let toolset = toolset.ok_or_else(absent)?;
         let invalid = |violations| EngineError::InvalidEdit { tool: name.clone(), violations };
-        let Some(member) = toolset.get(&name) else { return Ok(unchanged) };
+        let member = toolset.get(&name).ok_or_else(absent)?;
         let tool = Arc::clone(&member.tool);
         let schema = member.schema().map_err(|source| EngineError::ToolUnusable { tool: name.clone(), source })?;
         let mut arguments = Value::clone(&edited);
