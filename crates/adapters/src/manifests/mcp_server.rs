@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use bosun_core::{
     Namespace,
     machine::failure_code,
-    tool::{Confirm, NamedValue, ValueSource},
+    tool::{Confirm, NamedValue, ValueSource, header::is_of_protocol},
 };
 use bosun_engine::resource::ManifestFault;
 use bosun_reading::{Data, Fields, named_values, spec, value_source};
@@ -21,7 +21,6 @@ use super::{
     value,
 };
 use crate::{
-    model::remote::OWN_HEADERS,
     outbound::Pool,
     secret::{
         Secret, SecretSource, Secrets,
@@ -353,7 +352,7 @@ fn http(spec: &Fields<'_>) -> Option<McpTransport> {
         let lower = name.to_ascii_lowercase();
         let problem = if hyper::header::HeaderName::try_from(&lower).is_err() {
             "is not the name of a header"
-        } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+        } else if is_of_protocol(&lower) || lower.starts_with("mcp-") {
             "is a header that belongs to the connection"
         } else {
             headers.push((lower, value));

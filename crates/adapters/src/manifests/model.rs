@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use bosun_core::{Namespace, duration, machine::failure_code};
+use bosun_core::{Namespace, duration, machine::failure_code, tool::header::is_of_protocol};
 use bosun_engine::{Model, resource::ManifestFault};
 use bosun_reading::{Data, Fault, Fields, Node, SourcePlace, Text, spec};
 
@@ -23,7 +23,7 @@ use crate::{
         self, Fallback,
         anthropic::{self, MessagesApi},
         openai::{self, ChatCompletions, Host},
-        remote::{self, Connections, OWN_HEADERS, RemoteConfig, Timeouts},
+        remote::{self, Connections, RemoteConfig, Timeouts},
         scripted::{Script, Scripted},
     },
     secret::{
@@ -345,7 +345,7 @@ fn headers(settings: &Fields<'_>) -> Vec<(String, SecretSource)> {
         let lower = name.value.to_ascii_lowercase();
         let problem = if hyper::header::HeaderName::try_from(&lower).is_err() {
             "is not the name of a header"
-        } else if OWN_HEADERS.contains(&lower.as_str()) {
+        } else if is_of_protocol(&lower) {
             "is a header that belongs to the connection"
         } else if headers.iter().any(|(earlier, _)| *earlier == lower) {
             "is set twice"

@@ -6,8 +6,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use bosun_core::audit::redact_keys;
-use bosun_core::tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource};
+use bosun_core::{
+    audit::redact_keys,
+    tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource, header::is_closed_to_arguments},
+};
 use serde_json::Value;
 
 use super::{
@@ -42,10 +44,6 @@ impl HttpTarget {
         }
     }
 }
-
-/// Headers that the server sets itself, or that must not depend on the arguments of a call.
-const FIXED_HEADERS: [&str; 8] =
-    ["host", "content-length", "content-type", "connection", "transfer-encoding", "origin", "referer", "forwarded"];
 
 /// The request of an `httpRequest` node.
 pub(super) fn inside(node: &N8nNode<'_>) -> InsideTool {
@@ -406,8 +404,7 @@ impl<'n> HttpToolDraft<'n> {
     }
 
     fn header(&mut self, name: &str, parts: &[TemplatePart], is_fixed: bool) {
-        let plain = name.to_ascii_lowercase();
-        if !is_fixed && (is_secret_parameter(name, "") || FIXED_HEADERS.contains(&plain.as_str())) {
+        if !is_fixed && (is_secret_parameter(name, "") || is_closed_to_arguments(name)) {
             return self.obstacle(format!("the model fills the header `{name}`"));
         }
         if parts.iter().any(|part| matches!(part, TemplatePart::Text(text) if text.contains("{{"))) {

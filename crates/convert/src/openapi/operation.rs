@@ -2,7 +2,7 @@
 
 use bosun_core::{
     Binding, Tool,
-    tool::{Deprecation, HttpRequest, Method, NamedValue, ValueSource},
+    tool::{Deprecation, HttpRequest, Method, NamedValue, ValueSource, header::is_closed_to_arguments},
 };
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
@@ -160,10 +160,6 @@ pub(super) struct OperationDraft<'a> {
     pub(super) losses: Vec<Warning>,
 }
 
-/// Headers that the server sets itself, or that must not depend on the arguments of a call.
-const FIXED_HEADERS: [&str; 7] =
-    ["host", "content-length", "connection", "transfer-encoding", "origin", "referer", "cookie"];
-
 impl<'a> OperationDraft<'a> {
     fn new(api: &OpenApiDocument<'a>, place: &'a ParameterPlace<'a>) -> Self {
         Self {
@@ -265,9 +261,7 @@ impl<'a> OperationDraft<'a> {
                 let style = if is_json { Some("json") } else { style.of_pair(shape).map_err(has)? };
                 self.query.push(format!("{}={{{property}{}}}", percent_encode(name), styled(style)));
             }
-            "header"
-                if is_secret_parameter(name, "") || FIXED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) =>
-            {
+            "header" if is_secret_parameter(name, "") || is_closed_to_arguments(name) => {
                 return Err(format!("the model would fill the header `{}`", clip(name)));
             }
             "header" => {

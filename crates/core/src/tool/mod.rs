@@ -41,6 +41,7 @@ mod binding;
 mod cache_policy;
 pub mod catalog;
 pub mod definition;
+pub mod header;
 pub mod label_selector;
 pub mod missing;
 pub mod name;

@@ -46,19 +46,6 @@ pub(crate) use streamed::{AssembleReply, Streamed, malformed, unreadable};
 /// How often a model that pauses its turn is asked to continue.
 const LONGEST_PAUSE: usize = 8;
 
-/// Headers that belong to the connection; a manifest cannot set them.
-pub const OWN_HEADERS: &[&str] = &[
-    "host",
-    "content-type",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "te",
-    "trailer",
-    "upgrade",
-    "accept",
-];
-
 /// A model as its manifest describes it. Values are resolved at each call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteConfig {

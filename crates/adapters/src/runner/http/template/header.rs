@@ -2,7 +2,10 @@
 
 use bosun_core::{
     text::clip,
-    tool::{NamedValue, ValueSource},
+    tool::{
+        NamedValue, ValueSource,
+        header::{is_closed_to_arguments, is_of_connection},
+    },
 };
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -10,39 +13,6 @@ use super::{
     RenderError,
     slot::{self, Piece, Slot, SlotValues},
 };
-
-/// Headers that belong to the connection or to the encoding of a message; a manifest cannot set them.
-const OF_CONNECTION: &[&str] = &[
-    "host",
-    "content-length",
-    "content-encoding",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "http2-settings",
-    "accept-encoding",
-];
-/// Headers that identify the caller, its origin or the format: no argument of a model becomes part of them.
-const NOT_FROM_ARGUMENTS: &[&str] = &[
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "content-type",
-    "origin",
-    "referer",
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-    "traceparent",
-    "tracestate",
-];
 
 #[derive(Clone, Debug)]
 pub(super) struct HeaderTemplate {
@@ -63,13 +33,13 @@ impl HeaderTemplate {
         let shown = clip(&header.name, 80);
         let name =
             HeaderName::try_from(header.name.as_str()).map_err(|_| format!("`{shown}` is not the name of a header"))?;
-        if OF_CONNECTION.contains(&name.as_str()) {
+        if is_of_connection(name.as_str()) {
             return Err(format!("header `{shown}` is set by the server itself; leave it out"));
         }
         let value = match &header.value {
             ValueSource::Literal(text) => {
                 let pieces = slot::pieces(text).map_err(|error| format!("header `{shown}`: {error} of its value"))?;
-                if NOT_FROM_ARGUMENTS.contains(&name.as_str()) && slot::slots(&pieces).next().is_some() {
+                if is_closed_to_arguments(name.as_str()) && slot::slots(&pieces).next().is_some() {
                     return Err(format!(
                         "header `{shown}` has a slot, and it must not depend on arguments; use `valueFrom`"
                     ));
