@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use sha2::{Digest, Sha256};
 
-use crate::id_serde::serde_as_string;
+use crate::{hex, id_serde::serde_as_string};
 
 /// Hexadecimal digits of a hash.
 const DIGITS: usize = 64;
@@ -41,9 +41,8 @@ impl ContentHash {
     }
 
     fn encode<'a>(&self, text: &'a mut [u8; DIGITS]) -> &'a str {
-        const ALPHABET: &[u8; 16] = b"0123456789abcdef";
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair.copy_from_slice(&[ALPHABET[usize::from(byte >> 4)], ALPHABET[usize::from(byte & 15)]]);
+            pair.copy_from_slice(&hex::digits(byte));
         }
         str::from_utf8(text).unwrap_or_default()
     }
@@ -93,13 +92,12 @@ pub struct NotAHash;
 impl FromStr for ContentHash {
     type Err = NotAHash;
     fn from_str(text: &str) -> Result<Self, NotAHash> {
-        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).ok_or(NotAHash);
         let mut bytes = [0; 32];
         if text.len() != DIGITS {
             return Err(NotAHash);
         }
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+            *byte = hex::byte(pair[0], pair[1]).ok_or(NotAHash)?;
         }
         Ok(Self(bytes))
     }

@@ -8,6 +8,7 @@ use std::{borrow::Cow, time::Duration};
 
 use bosun_core::{
     audit::redact_keys,
+    percent,
     tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource, header::is_closed_to_arguments},
 };
 use serde_json::Value;
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     Warning,
     found::{ConversionRequest, InsideTool},
-    names::{percent_encode, slug},
+    names::slug,
     secrets::{SecretParameters, hide_in_json, is_key, is_secret_member, is_secret_parameter},
 };
 
@@ -363,11 +364,11 @@ impl<'n> HttpToolDraft<'n> {
         match target {
             HttpTarget::Query if is_hidden => {
                 let value = self.hide("queryParameters", target.named(), name, &text);
-                self.query.push(format!("{}={value}", percent_encode(name)));
+                self.query.push(format!("{}={value}", percent::encode(name)));
             }
             HttpTarget::Query => {
-                let value = self.written(parts, percent_encode, |_| String::new());
-                self.query.push(format!("{}={value}", percent_encode(name)));
+                let value = self.written(parts, percent::encode, |_| String::new());
+                self.query.push(format!("{}={value}", percent::encode(name)));
             }
             HttpTarget::Header if is_hidden => {
                 let secret =
@@ -392,9 +393,9 @@ impl<'n> HttpToolDraft<'n> {
                 let value = if is_hidden {
                     self.hide("bodyParameters", target.named(), name, &text)
                 } else {
-                    self.written(parts, percent_encode, body_slot)
+                    self.written(parts, percent::encode, body_slot)
                 };
-                let field = format!("{}={value}", percent_encode(name));
+                let field = format!("{}={value}", percent::encode(name));
                 match &mut self.body {
                     HttpBodyTemplate::Form(fields) => fields.push(field),
                     _ => self.body = HttpBodyTemplate::Form(vec![field]),

@@ -1,7 +1,7 @@
 //! One operation as a tool.
 
 use bosun_core::{
-    Binding, Tool,
+    Binding, Tool, percent,
     tool::{Deprecation, HttpRequest, Method, NamedValue, ValueSource, header::is_closed_to_arguments},
 };
 use indexmap::IndexMap;
@@ -18,7 +18,6 @@ use crate::{
     document::Path,
     format::clip,
     found::{ConversionRequest, Found, InsideTool, Report, RequestTool, ToolOrigin},
-    names::percent_encode,
     secrets::is_secret_parameter,
 };
 
@@ -259,7 +258,7 @@ impl<'a> OperationDraft<'a> {
             }
             "query" => {
                 let style = if is_json { Some("json") } else { style.of_pair(shape).map_err(has)? };
-                self.query.push(format!("{}={{{property}{}}}", percent_encode(name), styled(style)));
+                self.query.push(format!("{}={{{property}{}}}", percent::encode(name), styled(style)));
             }
             "header" if is_secret_parameter(name, "") || is_closed_to_arguments(name) => {
                 return Err(format!("the model would fill the header `{}`", clip(name)));
@@ -339,7 +338,7 @@ impl<'a> OperationDraft<'a> {
                 headers.splice(0..0, security.headers);
                 for (name, parameter) in security.query {
                     let plain = name;
-                    let name = percent_encode(&plain);
+                    let name = percent::encode(&plain);
                     let count = self.query.len();
                     self.query.retain(|pair| !pair.starts_with(&format!("{name}=")));
                     if self.query.len() < count {

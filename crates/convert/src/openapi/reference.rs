@@ -1,5 +1,6 @@
 //! `$ref` within one document, which may have been put together from several files.
 
+use bosun_core::percent;
 use serde_json::Value;
 
 use super::bundle;
@@ -28,7 +29,7 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value,
     {
         return Err(("ref_unreadable", format!("the file `{}` cannot be read: {reason}", clip(name))));
     }
-    let target = percent_decode(pointer).and_then(|pointer| root.pointer(&pointer));
+    let target = percent::decode(pointer).and_then(|pointer| root.pointer(&pointer));
     target.ok_or_else(|| {
         let message = match &file {
             Some((name, part)) => format!("there is no `#{}` in the file `{}`", clip(part), clip(name)),
@@ -53,25 +54,4 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report:
     }
     report.fault(path.key("$ref"), "cyclic_ref", "the reference leads back to itself");
     None
-}
-
-/// The decoded fragment of a URL.
-fn percent_decode(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at] == b'%' {
-            let digits = text.get(at + 1..at + 3)?;
-            decoded.push(u8::from_str_radix(digits, 16).ok()?);
-            at += 3;
-        } else {
-            decoded.push(bytes[at]);
-            at += 1;
-        }
-    }
-    String::from_utf8(decoded).ok()
 }

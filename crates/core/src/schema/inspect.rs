@@ -16,7 +16,6 @@ use super::{
     keyword::{self, Reach},
     path,
     pattern::Patterns,
-    reference,
 };
 use crate::ceiling::{ENUM_VALUES, FAULTS_LISTED, SCHEMA_BYTES, SCHEMA_DEPTH, SUBSCHEMAS};
 
@@ -234,7 +233,7 @@ impl<'a> SchemaWalk<'a> {
         let Some(fragment) = text.strip_prefix('#') else {
             return Err(SchemaFault::RemoteReference(shown()));
         };
-        let fragment = reference::percent_decoded(fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
+        let fragment = crate::percent::decode(fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
         if fragment.is_empty() || fragment.starts_with('/') {
             let target = self.root.pointer(&fragment).ok_or_else(|| SchemaFault::UnknownReference(shown()))?;
             return Ok(self.visit(target, &path::from_pointer(&fragment, self.root)));

@@ -1,6 +1,6 @@
 //! Resolution of references inside one schema. None ever leads out of it.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -8,11 +8,12 @@ use super::{
     keyword::{self, KeywordContent},
     path,
 };
+use crate::percent;
 
 /// The target of a reference, and its JSON pointer. `None` if it does not exist or is outside of the schema.
 #[must_use]
 pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<(&'a Value, String)> {
-    let fragment = percent_decoded(reference.strip_prefix('#')?)?;
+    let fragment = percent::decode(reference.strip_prefix('#')?)?;
     if fragment.is_empty() || fragment.starts_with('/') {
         return root.pointer(&fragment).map(|target| (target, fragment));
     }
@@ -76,7 +77,7 @@ fn moved_reference<F>(root: &Value, reference: &str, moved: &F) -> Option<String
 where
     F: Fn(&Map<String, Value>, &str, Option<&str>) -> Option<&'static str>,
 {
-    let fragment = percent_decoded(reference.strip_prefix('#')?)?;
+    let fragment = percent::decode(reference.strip_prefix('#')?)?;
     let segments: Vec<String> = path::segments(&fragment).collect();
     let mut here = Some(root);
     let mut holds = KeywordContent::Schema;
@@ -100,35 +101,10 @@ where
             other => other.get(segment),
         });
         pointer.push('/');
-        push_percent_encoded(&mut pointer, &name.replace('~', "~0").replace('/', "~1"));
+        let escaped = name.replace('~', "~0").replace('/', "~1");
+        percent::push_except(&mut pointer, escaped.as_bytes(), |byte| percent::is_unreserved(byte) || byte == b'$');
     }
     is_moved.then_some(pointer)
-}
-
-fn push_percent_encoded(fragment: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'$' => fragment.push(byte.into()),
-            // Writing to a string cannot fail.
-            _ => _ = write!(fragment, "%{byte:02X}"),
-        }
-    }
-}
-
-/// The decoded text of a URI fragment; `None` if it is not UTF-8.
-pub(super) fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-            let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, fmt};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use bosun_core::{ContentHash, Timestamp};
+use bosun_core::{ContentHash, Timestamp, hex};
 use subtle::ConstantTimeEq as _;
 
 use super::{Grant, Namespaces};
@@ -35,7 +35,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        hex::write(formatter, &self.0)
     }
 }
 

@@ -8,7 +8,7 @@
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use bosun_core::{
-    Actor, CallId, Namespace, QueryName, Timestamp,
+    Actor, CallId, Namespace, QueryName, Timestamp, hex,
     machine::{self, LeaseState},
     trace::TraceContext,
 };
@@ -63,8 +63,7 @@ impl LeaseToken {
     fn new(query: &QueryName) -> Result<Self, EngineError> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(EngineError::NoRandomness)?;
-        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self(format!("{random}.{query}").into()))
+        Ok(Self(format!("{}.{query}", hex::encode(&random)).into()))
     }
 
     /// Reads a token; `None` if it is not one.

@@ -152,23 +152,7 @@ async fn handle(State(environment): State<Arc<Mutex<Environment>>>, request: Req
 }
 
 fn pairs(query: &str) -> Vec<(String, String)> {
-    let decode = |text: &str| {
-        let mut bytes = Vec::new();
-        let mut rest = text.bytes();
-        while let Some(byte) = rest.next() {
-            let hex = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16)).unwrap_or_default() as u8;
-            match byte {
-                b'%' => bytes.push(hex(rest.next()) << 4 | hex(rest.next())),
-                b'+' => bytes.push(b' '),
-                other => bytes.push(other),
-            }
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    let pair = |pair: &str| {
-        pair.split_once('=').map_or((decode(pair), String::new()), |(name, value)| (decode(name), decode(value)))
-    };
-    query.split('&').filter(|part| !part.is_empty()).map(pair).collect()
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
 fn now() -> Timestamp {

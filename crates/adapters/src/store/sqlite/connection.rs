@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use bosun_core::percent;
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 /// No other process should hold the file; an operator with a shell may, for a moment.
@@ -97,13 +98,8 @@ impl Connector {
             return Err(refusal);
         }
         let mut uri = "file:".to_owned();
-        for byte in self.path.as_os_str().as_bytes() {
-            match byte {
-                b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
-                _ if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-                _ => uri.push_str(&format!("%{byte:02x}")),
-            }
-        }
+        let path = self.path.as_os_str().as_bytes();
+        percent::push_except(&mut uri, path, |byte| percent::is_unreserved(byte) || byte == b'/');
         uri.push_str("?immutable=1");
         Connection::open_with_flags(
             uri,

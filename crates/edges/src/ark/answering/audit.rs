@@ -1,12 +1,10 @@
 //! The audit log as an answer: a page of JSON, or lines of it.
 
-use std::fmt::Write as _;
-
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use bosun_core::{Namespace, audit::AuditRecord};
+use bosun_core::{Namespace, audit::AuditRecord, hex};
 use bosun_engine::store::{FoundRecords, Numbered};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -66,18 +64,10 @@ impl AuditItem {
             namespace: namespace.to_string(),
             seq,
             time: record.at.to_rfc3339(),
-            mac: mac.map(|mac| hex(&mac)),
+            mac: mac.map(|mac| hex::encode(&mac)),
             record,
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 pub(crate) fn answer(namespace: &Namespace, found: FoundRecords, headers: &HeaderMap) -> Response {

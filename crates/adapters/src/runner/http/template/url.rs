@@ -5,9 +5,7 @@
 //! absent is left out; a pair whose only slot is a list is repeated for each item, as OpenAPI does by default, unless
 //! the slot names another [`SlotStyle`]. `{{.name}}` is a parameter of the manifest, such as a key.
 
-use std::fmt::Write as _;
-
-use bosun_core::text::clip;
+use bosun_core::{percent, text::clip};
 use serde_json::Value;
 use url::Url;
 
@@ -199,14 +197,7 @@ fn encode_in_query(_: &Slot, value: &str, into: &mut String) -> Result<(), Rende
 
 /// Encodes every byte that is not a letter, a digit, `-`, `_`, `~`, or where it is allowed, a dot.
 fn percent_encode(value: &str, keeps_dots: bool, into: &mut String) {
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') || (keeps_dots && byte == b'.') {
-            into.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(into, "%{byte:02X}");
-        }
-    }
+    percent::push_except(into, value.as_bytes(), |byte| percent::is_unreserved(byte) && (keeps_dots || byte != b'.'));
 }
 
 /// Whether a segment is `.` or `..`, in any spelling.

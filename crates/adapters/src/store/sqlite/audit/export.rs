@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use bosun_core::Timestamp;
+use bosun_core::{Timestamp, hex};
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use super::{
     super::inspect,
     chain::{self, Chain, Mac, rows},
     chain_verifier::{ChainVerifier, RECORDS},
-    key::{AuditKey, AuditKeys, KeyId, from_hex, to_hex},
+    key::{AuditKey, AuditKeys, KeyId},
     verify::{AuditFault, Verified, VerifyError, chains},
 };
 
@@ -79,7 +79,7 @@ const RECORD: &str = ",\"record\":";
 
 fn record_line(namespace: &str, seq: u64, mac: &[u8], body: &str) -> String {
     let time = serde_json::from_str::<RecordTime>(body).map_or_else(|_| String::new(), |moment| moment.at.to_rfc3339());
-    let mac = to_hex(mac);
+    let mac = hex::encode(mac);
     format!(r#"{{"namespace":"{namespace}","seq":{seq},"time":"{time}","mac":"{mac}"{RECORD}{body}}}"#)
 }
 
@@ -125,7 +125,7 @@ pub fn export(
         }
     }
     let newest = keys.and_then(AuditKeys::newest);
-    let seal = newest.map(|key| to_hex(&seal_of_all(key, namespaces, records, &seals)));
+    let seal = newest.map(|key| hex::encode(&seal_of_all(key, namespaces, records, &seals)));
     let export = Total { namespaces, records, key: newest.map(|key| key.id.to_string()), seal };
     writeln!(to, "{}", serde_json::to_string(&LastLine { export }).map_err(std::io::Error::from)?)?;
     Ok(Exported { namespaces, records, is_sealed: newest.is_some() })
@@ -186,7 +186,7 @@ impl<'k> ExportReading<'k> {
         if let Some((before, rest)) = text.split_once(RECORD) {
             let before: BeforeRecord = serde_json::from_str(&format!("{before}}}")).map_err(|_| changed.clone())?;
             let body = rest.strip_suffix('}').ok_or(changed.clone())?;
-            let mac = from_hex(&before.mac).ok_or(changed.clone())?;
+            let mac = hex::decode(&before.mac).ok_or(changed.clone())?;
             let walking = self.verifier.as_mut().filter(|(namespace, _, _)| *namespace == before.namespace);
             let (namespace, verifier, _) = walking.ok_or(changed.clone())?;
             self.verified.records += 1;
@@ -218,7 +218,7 @@ impl<'k> ExportReading<'k> {
         }
         let (Some(id), Some(seal)) = (&total.key, &total.seal) else { return Err(AuditFault::Unsealed) };
         let key = id.parse::<KeyId>().ok().and_then(|id| self.keys.get(id)).ok_or(AuditFault::Export)?;
-        let is_sealed = *seal == to_hex(&seal_of_all(key, namespaces, records, &self.seals));
+        let is_sealed = *seal == hex::encode(&seal_of_all(key, namespaces, records, &self.seals));
         if is_sealed && *id == key.id.to_string() { Ok(()) } else { Err(AuditFault::Export) }
     }
 }
@@ -229,15 +229,15 @@ impl Ends {
             first_key: chain.first_key.to_string(),
             key: chain.key.to_string(),
             let_go: chain.let_go,
-            let_go_mac: to_hex(&chain.let_go_mac),
+            let_go_mac: hex::encode(&chain.let_go_mac),
             seq: chain.seq,
-            mac: to_hex(&chain.mac),
-            seal: to_hex(seal),
+            mac: hex::encode(&chain.mac),
+            seal: hex::encode(seal),
         }
     }
 
     fn read(&self) -> Option<(Chain, Vec<u8>)> {
-        let mac = |text: &str| Mac::try_from(from_hex(text)?.as_slice()).ok();
+        let mac = |text: &str| Mac::try_from(hex::decode(text)?.as_slice()).ok();
         let chain = Chain {
             id: 0,
             first_key: self.first_key.parse().ok()?,
@@ -247,7 +247,7 @@ impl Ends {
             let_go: self.let_go,
             let_go_mac: mac(&self.let_go_mac)?,
         };
-        let seal = from_hex(&self.seal)?.to_vec();
+        let seal = hex::decode(&self.seal)?.to_vec();
         // Where nothing was deleted the seal does not cover `let_go_mac`, which must then be zero.
         let is_whole = chain.let_go > 0 || chain.let_go_mac == Mac::default();
         // A hexadecimal number has several spellings, and only one of them was written.

@@ -16,13 +16,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bosun_core::{Namespace, Timestamp};
+use bosun_core::{Namespace, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    chain::Mac,
-    key::{from_hex, to_hex},
-};
+use super::chain::Mac;
 
 /// The file that heads are exported to in the directory of a store, unless it is configured.
 pub const HEADS_FILE: &str = "audit.heads";
@@ -56,7 +53,7 @@ pub(super) struct ExportedHead {
 
 impl ExportedHead {
     pub(super) fn mac(&self) -> Option<Mac> {
-        Mac::try_from(from_hex(&self.mac)?.as_slice()).ok()
+        Mac::try_from(hex::decode(&self.mac)?.as_slice()).ok()
     }
 }
 
@@ -111,7 +108,7 @@ fn export(heads: &Heads, file: &Path) {
     let time = Timestamp(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)).to_rfc3339();
     let mut lines = String::new();
     for (namespace, (seq, mac)) in &changed {
-        let mac = to_hex(mac);
+        let mac = hex::encode(mac);
         tracing::info!(%namespace, seq, mac, "audit head");
         let head = ExportedHead { time: time.clone(), namespace: namespace.to_string(), seq: *seq, mac };
         if let Ok(line) = serde_json::to_string(&head) {

@@ -5,12 +5,13 @@
 //! if it is missing, readable by its owner only.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
     fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
+use bosun_core::hex;
 use ring::hmac;
 use zeroize::Zeroizing;
 
@@ -57,14 +58,14 @@ pub struct KeyId(pub(super) [u8; 8]);
 
 impl fmt::Display for KeyId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        hex::write(formatter, &self.0)
     }
 }
 
 impl std::str::FromStr for KeyId {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
-        let bytes = from_hex(text).ok_or(())?;
+        let bytes = hex::decode(text).ok_or(())?;
         <[u8; 8]>::try_from(bytes.as_slice()).map(Self).map_err(|_| ())
     }
 }
@@ -122,7 +123,7 @@ impl AuditKeys {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let bytes = from_hex(line).filter(|bytes| bytes.len() == KEY_BYTES);
+            let bytes = hex::decode(line).map(Zeroizing::new).filter(|bytes| bytes.len() == KEY_BYTES);
             let bytes = bytes.ok_or_else(|| KeyError::Malformed { path: path.into(), line: index + 1 })?;
             keys.push(AuditKey::new(&bytes));
         }
@@ -187,10 +188,7 @@ fn add(path: &Path) -> Result<(), KeyError> {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    for byte in bytes.iter() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
+    hex::push(&mut text, &*bytes);
     text.push('\n');
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -227,22 +225,4 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<File> {
     file.write_all(bytes)?;
     file.sync_all()?;
     Ok(file)
-}
-
-pub(super) fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = text.as_bytes().chunks_exact(2);
-    if !pairs.remainder().is_empty() {
-        return None;
-    }
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect::<Option<Vec<u8>>>().map(Zeroizing::new)
-}
-
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    bytes.iter().for_each(|byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    });
-    text
 }
