@@ -316,11 +316,11 @@ impl Store for MemoryStore {
         }
         let removed: Vec<_> = match removal {
             Removal::Conversations(namespace, wanted, record) => {
-                let forgotten = state.conversations.forget(&namespace, &wanted);
-                if let Some(record) = record.filter(|_| forgotten > 0) {
+                let deleted = state.conversations.delete(&namespace, &wanted);
+                if let Some(record) = record.filter(|_| deleted > 0) {
                     state.add_records(&namespace, vec![*record]);
                 }
-                return Ok(forgotten);
+                return Ok(deleted);
             }
             Removal::Query(namespace, uid, record) => {
                 let found = state.queries.get(&uid).is_some_and(|query| query.head.namespace == namespace);
@@ -331,8 +331,8 @@ impl Store for MemoryStore {
             }
             Removal::Outdated => {
                 state.requests.retain(|_, remembered| remembered.until.is_none_or(|until| until > now));
-                let mut acts = state.conversations.forget_outdated(now);
-                let forgotten = acts.len();
+                let mut acts = state.conversations.delete_expired(now);
+                let deleted = acts.len();
                 let outdated = |query: &MemoryQuery| query.head.kept_until().is_some_and(|until| until <= now);
                 let heads = state.queries.values().filter(|query| outdated(query)).map(|query| Arc::clone(&query.head));
                 let heads: Vec<_> = heads.collect();
@@ -343,7 +343,7 @@ impl Store for MemoryStore {
                 }
                 acts.into_iter().for_each(|(namespace, record)| state.add_records(&namespace, vec![record]));
                 heads.iter().for_each(|head| state.remove(head.uid, now));
-                return Ok(heads.len() + forgotten);
+                return Ok(heads.len() + deleted);
             }
         };
         removed.iter().for_each(|uid| state.remove(*uid, now));

@@ -137,7 +137,7 @@ fn read_key(fields: &Fields<'_>) -> Listed {
     fields.require("rights", &known_rights());
     let rights = read_rights(fields);
     let may_act_for = match fields.text_list("may_act_for") {
-        Some(users) if users.iter().any(|user| user.value == "*") => EndUsers::Anybody,
+        Some(users) if users.iter().any(|user| user.value == "*") => EndUsers::Any,
         users => EndUsers::Listed(users.unwrap_or_default().iter().map(|user| user.value.to_owned()).collect()),
     };
     let created = fields.moment("created");
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!((id.as_str(), key.public.as_str(), key.revoked), ("ci", "pk-ark-1", false));
         assert_eq!(key.grant.namespaces.own().as_str(), "team-a");
         assert_eq!(key.grant.rights.iter().collect::<Vec<_>>(), [Right::Read, Right::Run]);
-        assert_eq!(key.grant.may_act_for, EndUsers::Anybody);
+        assert_eq!(key.grant.may_act_for, EndUsers::Any);
         assert_eq!(key.grant.expires.unwrap().to_rfc3339(), "2027-01-31T12:00:00.000Z");
         let Provider { issuer, source } = &file.issuers[0];
         assert_eq!(*source, KeySource::File("/etc/bosun/keys/corp.json".into()));

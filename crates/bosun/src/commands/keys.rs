@@ -158,7 +158,7 @@ fn describe(listed: &Listed, now: Timestamp) -> Value {
         Namespaces::Listed(names) => names.iter().map(ToString::to_string).collect(),
     };
     let may_act_for = match &grant.may_act_for {
-        EndUsers::Anybody => vec!["*".to_owned()],
+        EndUsers::Any => vec!["*".to_owned()],
         EndUsers::Listed(users) => users.clone(),
     };
     let moment = |moment: Option<Timestamp>| moment.map(Timestamp::to_rfc3339);

@@ -125,14 +125,14 @@ impl Namespaces {
 /// The end users that a key may act for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndUsers {
-    Anybody,
+    Any,
     Listed(Vec<String>),
 }
 
 impl EndUsers {
     fn include(&self, user: &str) -> bool {
         match self {
-            Self::Anybody => true,
+            Self::Any => true,
             Self::Listed(listed) => listed.iter().any(|known| known == user),
         }
     }

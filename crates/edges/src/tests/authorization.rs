@@ -327,7 +327,7 @@ fn no_route_is_made_outside_the_tables() {
 async fn whoami_shows_what_a_key_permits() {
     let mut keys = keys();
     keys[2].grant.expires = Some(Timestamp(i64::MAX / 2));
-    keys[2].grant.may_act_for = EndUsers::Anybody;
+    keys[2].grant.may_act_for = EndUsers::Any;
     let world = TestServer::new(calculating()).await.guarded(&policy(keys));
     let headers = [("authorization", "Bearer sk-both"), ("x-forwarded-user", "alice")];
     let answer = world.send("GET", "/v1/whoami", &headers, Body::empty()).await.ok();
@@ -362,7 +362,7 @@ async fn the_journal_names_the_key_and_the_end_user_that_it_may_act_for() {
     let mut keys = keys();
     let listed = EndUsers::Listed(vec!["alice".into(), "Ünal".into()]);
     keys[0].grant.may_act_for = listed;
-    keys[3].grant.may_act_for = EndUsers::Anybody;
+    keys[3].grant.may_act_for = EndUsers::Any;
     let world = TestServer::new(calculating()).await.guarded(&policy(keys));
     let create = async |name: &str, id: &str, users: &[&str]| {
         let authorization = format!("Bearer sk-{id}");

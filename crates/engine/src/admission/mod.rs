@@ -132,7 +132,7 @@ impl Admission {
     }
 
     /// Unparks a name: it belongs to another query now.
-    pub(crate) fn forget_parked(&self, key: &QueryKey) {
+    pub(crate) fn unpark(&self, key: &QueryKey) {
         self.state().parked.remove(key);
     }
 

@@ -128,7 +128,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn forget(
+    pub async fn delete_conversations(
         &self,
         by: Actor,
         namespace: Namespace,
@@ -142,14 +142,14 @@ impl Engine {
                 Some(wanted.to_string()),
             );
             let record = Box::new(record);
-            let mut forgotten = 0;
+            let mut deleted = 0;
             loop {
                 // However many batches it takes, it is one act: only the first batch carries the audit record.
-                let record = (forgotten == 0).then(|| record.clone());
+                let record = (deleted == 0).then(|| record.clone());
                 let removal = Removal::Conversations(namespace.clone(), wanted.clone(), record);
                 match inner.store.remove(removal, inner.clock.now()).await? {
-                    0 => return Ok(forgotten),
-                    count => forgotten += count,
+                    0 => return Ok(deleted),
+                    count => deleted += count,
                 }
             }
         })

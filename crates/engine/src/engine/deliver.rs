@@ -172,7 +172,7 @@ impl Engine {
             };
             // The in-memory state may be wrong now, whether or not the deletion was committed: reload it from the
             // store.
-            locked.forget();
+            locked.discard();
             Ok(deleted.map(|_| ())?)
         })
         .await

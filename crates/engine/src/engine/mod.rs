@@ -8,7 +8,7 @@
 //! | `decide` | `decide` |
 //! | `update` | `update`, `bounds` |
 //! | `results`, `large_results` | `result`, `delivery_state`, `upload`, `sweep_blobs` |
-//! | `conversations` | `conversations`, `conversation_turns`, `forget` |
+//! | `conversations` | `conversations`, `conversation_turns`, `delete_conversations` |
 //! | `tool_cache` | `clear_tool_cache` |
 //! | `tree` | `tree` |
 //! | `workers` | `claim_calls`, `extend_lease` |
@@ -499,7 +499,7 @@ impl Inner {
     pub(crate) async fn make_durable(&self, live: &LiveQuery, position: Position) -> Result<(), StoreError> {
         let durable = self.store.durable(position).await;
         if durable.is_err() {
-            live.forget(position).await;
+            live.discard(position).await;
         }
         durable
     }

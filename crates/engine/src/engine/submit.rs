@@ -91,7 +91,7 @@ impl Engine {
                 !waits && inner.may_begin(&key, &mut permit)
             })?;
             fault::point("submit.appended");
-            inner.admission.forget_parked(&key);
+            inner.admission.unpark(&key);
             if alone {
                 drop(locked);
                 inner.make_durable(&live, position).await?;

@@ -118,7 +118,7 @@ impl Inner {
             Err(error) => return Err(error),
         };
         fault::point("child.appended");
-        self.admission.forget_parked(&key);
+        self.admission.unpark(&key);
         self.drive_if_due(&live, &mut locked, permit);
         drop(locked);
         self.make_durable(&live, position).await?;

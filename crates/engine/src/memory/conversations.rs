@@ -48,7 +48,7 @@ impl MemoryConversations {
     }
 
     /// Deletes what is wanted; returns how many conversations, or how many queries of one, that were.
-    pub(super) fn forget(&mut self, namespace: &Namespace, wanted: &WantedConversations) -> usize {
+    pub(super) fn delete(&mut self, namespace: &Namespace, wanted: &WantedConversations) -> usize {
         let conversations: std::collections::BTreeSet<_> =
             self.of(namespace, wanted).map(|(_, turn, _)| turn.key.clone()).collect();
         let queries = self.of(namespace, wanted).count();
@@ -60,7 +60,7 @@ impl MemoryConversations {
     }
 
     /// Deletes conversations past their retention, and returns the audit records of that.
-    pub(super) fn forget_outdated(&mut self, now: Timestamp) -> Vec<(Namespace, AuditRecord)> {
+    pub(super) fn delete_expired(&mut self, now: Timestamp) -> Vec<(Namespace, AuditRecord)> {
         let mut records = Vec::new();
         self.known.retain(|(namespace, key), (_, until)| {
             let stays = *until > now;

@@ -156,7 +156,7 @@ impl LockedQuery<'_> {
     }
 
     /// Discards the state in memory: it is reloaded from the store, which may have no such query any more.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.slot.state = None;
         self.live.renew_end();
         self.live.notify();
@@ -235,7 +235,7 @@ impl LockedQuery<'_> {
             }
             Err(error) => {
                 // Memory is ahead of the store now.
-                self.forget();
+                self.discard();
                 return Err(error);
             }
         }

@@ -264,7 +264,7 @@ impl LiveQuery {
 
     /// Discards the state in memory if it was built on the append at `position`, which failed. State that was loaded or
     /// created since then was not.
-    pub(crate) async fn forget(&self, position: Position) {
+    pub(crate) async fn discard(&self, position: Position) {
         let mut slot = self.slot.lock().await;
         let first = slot.state.as_ref().and_then(|state| state.first);
         if first.is_none_or(|first| first > position) {

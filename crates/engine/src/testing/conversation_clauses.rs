@@ -256,7 +256,7 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
     for (number, key) in (1..).zip([&a, &a, &a, &b]) {
         complete_query(&*store, number, key.clone(), &format!("answer {number}")).await;
     }
-    let forget = async |wanted: WantedConversations| {
+    let delete = async |wanted: WantedConversations| {
         let record = AuditRecord::of_act(Timestamp(0), Action::ConversationDeleted, None, None);
         let removal = Removal::Conversations(namespace("default"), wanted, Some(Box::new(record)));
         store.remove(removal, Timestamp(0)).await.expect("writable")
@@ -266,8 +266,8 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
         query: Some(query.into()),
         ..WantedConversations::default()
     };
-    assert_eq!(forget(of_a("q4")).await, 0, "it belongs to another conversation");
-    assert_eq!(forget(of_a("q3")).await, 1);
+    assert_eq!(delete(of_a("q4")).await, 0, "it belongs to another conversation");
+    assert_eq!(delete(of_a("q3")).await, 1);
     assert_eq!(history(&*store, &a, all()).await, ["answer 1", "answer 2"]);
     complete_query(&*store, 5, a.clone(), "answer 5").await;
     let numbers: Vec<_> =
@@ -275,14 +275,14 @@ pub async fn deleted_messages_are_gone_and_numbers_are_not_reused(mut place: Box
             .await
             .items;
     assert_eq!(numbers.iter().map(|turn| turn.first).collect::<Vec<_>>(), [1, 3, 7]);
-    assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 1);
-    assert_eq!(forget(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 0);
-    assert_eq!(forget(WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }).await, 0);
-    assert_eq!(forget(WantedConversations::default()).await, 1);
+    assert_eq!(delete(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 1);
+    assert_eq!(delete(WantedConversations { id: Some("b".into()), ..WantedConversations::default() }).await, 0);
+    assert_eq!(delete(WantedConversations { memory: Some("other".into()), ..WantedConversations::default() }).await, 0);
+    assert_eq!(delete(WantedConversations::default()).await, 1);
     assert_eq!(conversation_turns(&*store, WantedConversations::default()).await, Listing::default());
     // A conversation is removed with its last exchange.
     complete_query(&*store, 6, b.clone(), "answer 6").await;
-    assert_eq!(forget(WantedConversations { query: Some("q6".into()), ..WantedConversations::default() }).await, 1);
+    assert_eq!(delete(WantedConversations { query: Some("q6".into()), ..WantedConversations::default() }).await, 1);
     let left =
         store.conversations(&namespace("default"), &WantedConversations::default(), None, 9).await.expect("readable");
     assert_eq!(left, Listing::default());

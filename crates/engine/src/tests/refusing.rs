@@ -177,13 +177,13 @@ async fn only_state_that_was_built_on_a_failed_write_is_discarded() {
         locked.state().unwrap().position
     };
     let is_known = async || live.lock_new().await.state().is_some();
-    live.forget(before).await;
+    live.discard(before).await;
     assert!(is_known().await);
-    live.forget(position).await;
+    live.discard(position).await;
     assert!(!is_known().await);
     // What was loaded from the store was built on no append.
     drop(live.lock(&store).await.unwrap());
-    live.forget(position).await;
+    live.discard(position).await;
     assert!(is_known().await);
 }
 

@@ -120,7 +120,7 @@ impl HttpClient {
     async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Response<Body>, HttpError> {
         let answer = self.0.send_once(method.clone(), headers.clone(), body.clone()).await?;
         // A token may be revoked before it expires. The request was refused before it was processed.
-        if answer.status() == StatusCode::UNAUTHORIZED && self.0.token.forget().await {
+        if answer.status() == StatusCode::UNAUTHORIZED && self.0.token.discard().await {
             return self.0.send_once(method, headers, body).await;
         }
         Ok(answer)

@@ -62,7 +62,7 @@ impl TokenCache {
     }
 
     /// Drops the current token; whether there was one.
-    pub(super) async fn forget(&self) -> bool {
+    pub(super) async fn discard(&self) -> bool {
         self.0.lock().await.take().is_some()
     }
 }

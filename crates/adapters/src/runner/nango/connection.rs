@@ -70,7 +70,7 @@ impl ConnectionCache {
     }
 
     /// Evicts a connection that Nango no longer knows.
-    pub(super) fn forget(&self, namespace: &Namespace, actor: &Actor, provider: &str) {
+    pub(super) fn evict(&self, namespace: &Namespace, actor: &Actor, provider: &str) {
         if let Some(user) = actor.user() {
             let key = (namespace.clone(), user.to_owned(), provider.to_owned());
             self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);

@@ -94,7 +94,7 @@ impl NangoRunner {
             (Nango::Cache { .. }, None) => Err(NangoError::Misconfigured("the tool has no model".to_owned())),
         };
         if let Err(NangoError::NotConnected { .. }) = &result {
-            self.connections.forget(namespace, &context.actor, provider);
+            self.connections.evict(namespace, &context.actor, provider);
         }
         result
     }

@@ -171,7 +171,7 @@ pub(crate) async fn delete_conversations(
     Params { given: (memory, conversation, messages), warnings }: Params<DeleteParams>,
 ) -> Result<Response, ApiError> {
     let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
-    app.engine.forget(caller.actor, Namespace::clone(&namespace), wanted).await?;
+    app.engine.delete_conversations(caller.actor, Namespace::clone(&namespace), wanted).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
 
@@ -232,7 +232,7 @@ async fn delete_messages(
     query: Option<String>,
 ) -> Result<(), ApiError> {
     let wanted = WantedConversations { memory: memory.memory, id: Some(path.conversation_id.clone()), query };
-    match engine.forget(caller.actor, path.namespace.clone(), wanted).await? {
+    match engine.delete_conversations(caller.actor, path.namespace.clone(), wanted).await? {
         0 => Err(not_found(path)),
         _ => Ok(()),
     }

@@ -161,9 +161,9 @@ impl BlockFilter {
     }
 }
 
-/// The last record of `chain` that is indexed; `let_go` if there is none.
-pub(in super::super) fn indexed_up_to(connection: &Connection, chain: i64, let_go: u64) -> rusqlite::Result<u64> {
+/// The last record of `chain` that is indexed; `pruned` if there is none.
+pub(in super::super) fn indexed_up_to(connection: &Connection, chain: i64, pruned: u64) -> rusqlite::Result<u64> {
     let mut find = connection.prepare_cached("SELECT max(key) FROM audit_blocks WHERE key > ?1 AND key <= ?2")?;
     let last: Option<i64> = find.query_row(<[i64; 2]>::from(chain::rows(chain)), |row| row.get(0))?;
-    Ok(last.map_or(let_go, chain::number))
+    Ok(last.map_or(pruned, chain::number))
 }

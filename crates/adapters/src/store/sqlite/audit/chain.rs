@@ -18,9 +18,10 @@ pub(super) struct Chain {
     pub(super) key: KeyId,
     pub(super) seq: u64,
     pub(super) mac: Mac,
-    /// The number of records that were deleted from its beginning, and the seal of the last of them.
-    pub(super) let_go: u64,
-    pub(super) let_go_mac: Mac,
+    /// The number of records that were deleted from its beginning, and the seal of the last of them: the columns
+    /// `let_go` and `let_go_mac`.
+    pub(super) pruned: u64,
+    pub(super) pruned_mac: Mac,
 }
 
 impl Chain {
@@ -32,8 +33,8 @@ impl Chain {
             key: key.id,
             seq: 0,
             mac: beginning(namespace, key),
-            let_go: 0,
-            let_go_mac: [0; 32],
+            pruned: 0,
+            pruned_mac: [0; 32],
         }
     }
 
@@ -47,18 +48,18 @@ impl Chain {
 
     /// The seal of its end, and of its beginning if that is not its first record.
     pub(super) fn seal(&self, namespace: &str, key: &AuditKey) -> Mac {
-        let (seq, let_go) = (self.seq.to_be_bytes(), self.let_go.to_be_bytes());
+        let (seq, pruned) = (self.seq.to_be_bytes(), self.pruned.to_be_bytes());
         let of_end: [&[u8]; 5] = [namespace.as_bytes(), b"\0", &self.first_key.0, &seq, &self.mac];
         let [name, zero, first_key, seq, mac] = of_end;
-        if self.let_go == 0 {
+        if self.pruned == 0 {
             return key.seal(&[b"bosun.audit.end\0", name, zero, first_key, seq, mac]);
         }
-        key.seal(&[b"bosun.audit.end.2\0", name, zero, first_key, seq, mac, &let_go, &self.let_go_mac])
+        key.seal(&[b"bosun.audit.end.2\0", name, zero, first_key, seq, mac, &pruned, &self.pruned_mac])
     }
 
     /// What its first record builds on, under the key that sealed it.
     pub(super) fn base(&self, namespace: &str, first: &AuditKey) -> Mac {
-        if self.let_go == 0 { beginning(namespace, first) } else { self.let_go_mac }
+        if self.pruned == 0 { beginning(namespace, first) } else { self.pruned_mac }
     }
 }
 
@@ -86,8 +87,8 @@ pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Chain, 
         key: key_id(3)?,
         seq: row.get(4)?,
         mac: mac(5)?,
-        let_go: row.get(6)?,
-        let_go_mac: mac(7)?,
+        pruned: row.get(6)?,
+        pruned_mac: mac(7)?,
     };
     Ok((row.get(0)?, chain, row.get(8)?))
 }

@@ -35,7 +35,7 @@ impl<'k> ChainVerifier<'k> {
     /// Begins before the first record of a chain.
     pub(super) fn begin(keys: &'k AuditKeys, namespace: &str, chain: &Chain) -> Result<Self, AuditFault> {
         let Some(key) = keys.get(chain.first_key) else {
-            let (namespace, seq) = (namespace.to_owned(), chain.let_go + 1);
+            let (namespace, seq) = (namespace.to_owned(), chain.pruned + 1);
             return Err(AuditFault::Key { namespace, seq, id: chain.first_key });
         };
         Ok(Self {
@@ -43,7 +43,7 @@ impl<'k> ChainVerifier<'k> {
             namespace: namespace.to_owned(),
             chain: chain.clone(),
             key,
-            seq: chain.let_go,
+            seq: chain.pruned,
             mac: chain.base(namespace, key),
             at: None,
             verified_records: 0,

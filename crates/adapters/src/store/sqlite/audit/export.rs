@@ -44,8 +44,11 @@ struct ChainLine {
 struct Ends {
     first_key: String,
     key: String,
-    let_go: u64,
-    let_go_mac: String,
+    /// Its older name is part of the format.
+    #[serde(rename = "letGo")]
+    pruned: u64,
+    #[serde(rename = "letGoMac")]
+    pruned_mac: String,
     seq: u64,
     mac: String,
     seal: String,
@@ -228,8 +231,8 @@ impl Ends {
         Self {
             first_key: chain.first_key.to_string(),
             key: chain.key.to_string(),
-            let_go: chain.let_go,
-            let_go_mac: hex::encode(&chain.let_go_mac),
+            pruned: chain.pruned,
+            pruned_mac: hex::encode(&chain.pruned_mac),
             seq: chain.seq,
             mac: hex::encode(&chain.mac),
             seal: hex::encode(seal),
@@ -244,12 +247,12 @@ impl Ends {
             key: self.key.parse().ok()?,
             seq: self.seq,
             mac: mac(&self.mac)?,
-            let_go: self.let_go,
-            let_go_mac: mac(&self.let_go_mac)?,
+            pruned: self.pruned,
+            pruned_mac: mac(&self.pruned_mac)?,
         };
         let seal = hex::decode(&self.seal)?.to_vec();
-        // Where nothing was deleted the seal does not cover `let_go_mac`, which must then be zero.
-        let is_whole = chain.let_go > 0 || chain.let_go_mac == Mac::default();
+        // Where nothing was deleted the seal does not cover `pruned_mac`, which must then be zero.
+        let is_whole = chain.pruned > 0 || chain.pruned_mac == Mac::default();
         // A hexadecimal number has several spellings, and only one of them was written.
         (is_whole && *self == Self::of(&chain, &seal)).then_some((chain, seal))
     }

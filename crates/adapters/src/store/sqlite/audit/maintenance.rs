@@ -52,7 +52,7 @@ fn find(
     let mut chains = statement.query([])?;
     while let Some(row) = chains.next()? {
         let (namespace, chain, _) = chain::read(row)?;
-        let indexed = indexed_up_to(&snapshot, chain.id, chain.let_go)?;
+        let indexed = indexed_up_to(&snapshot, chain.id, chain.pruned)?;
         let whole = (chain.seq.saturating_sub(indexed) / BLOCK).min(INDEXED_AT_MOST as u64);
         if whole > 0 {
             let block = |number| AuditBlock::of_records(&snapshot, chain.id, indexed + number * BLOCK);
@@ -68,14 +68,14 @@ fn find(
         )?;
         let (before, last) = rows(chain.id);
         let mut blocks = first.query((before, last, DELETED_AT_MOST))?;
-        let mut let_go = None;
+        let mut pruned = None;
         while let Some(block) = blocks.next()? {
             if block.get::<_, i64>(1)? >= outdated.0 {
                 break;
             }
-            let_go = Some(chain::number(block.get(0)?));
+            pruned = Some(chain::number(block.get(0)?));
         }
-        if let Some(last) = let_go {
+        if let Some(last) = pruned {
             return Ok(Some(Maintenance::Shorten(namespace, last)));
         }
     }

@@ -42,17 +42,17 @@ fn scan(connection: &Connection, namespace: &Namespace, search: &RecordSearch) -
     let mut find = snapshot.prepare_cached(FIND_CHAIN)?;
     let chain: Option<(i64, u64, u64)> =
         find.query_row([namespace.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
-    let Some((chain, last, let_go)) = chain else { return Ok(FoundRecords::default()) };
+    let Some((chain, last, pruned)) = chain else { return Ok(FoundRecords::default()) };
     let filter = BlockFilter::of(search);
     let mut found = FoundRecords::default();
     let mut statement = snapshot.prepare_cached(SCAN)?;
     let mut scanned = 0;
     // Records below this one have not been read.
     let mut end = search.before.unwrap_or(u64::MAX).min(last + 1);
-    while end > let_go + 1 {
+    while end > pruned + 1 {
         let block_end = last_of_block(end - 1);
         // The end of the block before it, or what was deleted, which is whole blocks.
-        let before = (block_end - BLOCK).max(let_go);
+        let before = (block_end - BLOCK).max(pruned);
         let block = if filter.matches_all() { None } else { AuditBlock::find(&snapshot, row(chain, block_end))? };
         if block.is_some_and(|block| !filter.may_match(&block)) {
             end = before + 1;

@@ -118,11 +118,11 @@ pub fn verify(dir: &Path, audit: &Audit) -> Result<Verified, VerifyError> {
         verified.faults.extend(fault);
     }
     verified.faults.extend(stray(&snapshot)?);
-    let let_go: BTreeMap<_, _> =
-        chains.iter().map(|(namespace, chain, _)| (namespace.as_str(), chain.let_go)).collect();
+    let pruned: BTreeMap<_, _> =
+        chains.iter().map(|(namespace, chain, _)| (namespace.as_str(), chain.pruned)).collect();
     for head in &heads {
         // Heads of deleted records cannot be compared any more.
-        if let_go.get(head.namespace.as_str()).is_some_and(|let_go| head.seq < *let_go) {
+        if pruned.get(head.namespace.as_str()).is_some_and(|pruned| head.seq < *pruned) {
             continue;
         }
         let known = macs.get(&(head.namespace.clone(), head.seq)).copied();
@@ -155,8 +155,8 @@ fn verify_chain(
         Ok(verifier) => verifier,
         Err(fault) => return Ok(Some(fault)),
     };
-    if chain.let_go > 0 {
-        keep(chain.let_go, chain.let_go_mac);
+    if chain.pruned > 0 {
+        keep(chain.pruned, chain.pruned_mac);
     }
     let (before, last) = rows(chain.id);
     let mut statement = snapshot.prepare_cached(RECORDS)?;

@@ -173,7 +173,7 @@ impl AuditWriter {
             Some(chain) => chain.clone(),
             None => self.open_chain(&mut writer, namespace, newest)?,
         };
-        let (gone, end) = (row(chain.id, chain.let_go), row(chain.id, last));
+        let (gone, end) = (row(chain.id, chain.pruned), row(chain.id, last));
         let verified = match ChainVerifier::begin(keys, namespace.as_str(), &chain) {
             Ok(verifier) => verifier.verify_rows(connection, gone, end)?,
             Err(fault) => Err(fault),
@@ -190,7 +190,7 @@ impl AuditWriter {
             let sql = format!("DELETE FROM {table} WHERE key > ?1 AND key <= ?2");
             connection.prepare_cached(&sql)?.execute([gone, end])?;
         }
-        (chain.let_go, chain.let_go_mac, chain.first_key) = (last, mac, key);
+        (chain.pruned, chain.pruned_mac, chain.first_key) = (last, mac, key);
         connection.prepare_cached(MOVE_BEGINNING)?.execute(params![chain.id, key.0, last, mac])?;
         let until = at.map(|at| format!(", of {}", at.to_rfc3339())).unwrap_or_default();
         writer.note(&mut chain, newest, Action::AuditShortened, format!("up to record {last}{until}"))?;

@@ -273,16 +273,16 @@ fn check_tallies(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -
 /// Chains, and their records: no gap, nothing behind the end, every record in a chain, and all readable.
 fn check_chains(inspection: &mut StoreInspection, snapshot: &Transaction<'_>) -> rusqlite::Result<()> {
     let has_beginnings = snapshot.column_exists(None, "audit_chains", "let_go")?;
-    let let_go = if has_beginnings { "let_go" } else { "0" };
+    let pruned = if has_beginnings { "let_go" } else { "0" };
     let sql = format!(
-        "SELECT namespace, seq, {let_go}, count(audit.key), coalesce(min(audit.key) - (id << 40), 0), \
+        "SELECT namespace, seq, {pruned}, count(audit.key), coalesce(min(audit.key) - (id << 40), 0), \
          coalesce(max(audit.key) - (id << 40), 0) FROM audit_chains \
          LEFT JOIN audit ON audit.key > id << 40 AND audit.key < (id + 1) << 40 GROUP BY id"
     );
     inspection.each_row(snapshot, "audit_chains", &sql, |row| {
-        let (seq, let_go, count): (u64, u64, u64) = (get(row, 1)?, get(row, 2)?, get(row, 3)?);
+        let (seq, pruned, count): (u64, u64, u64) = (get(row, 1)?, get(row, 2)?, get(row, 3)?);
         let (first, last): (u64, u64) = (get(row, 4)?, get(row, 5)?);
-        let is_whole = if seq == let_go { count == 0 } else { (first, last, count) == (let_go + 1, seq, seq - let_go) };
+        let is_whole = if seq == pruned { count == 0 } else { (first, last, count) == (pruned + 1, seq, seq - pruned) };
         Ok(is_name::<Namespace>(&get::<String>(row, 0)?, "namespace")
             .or((!is_whole).then(|| "a record is missing, or there is an extra one".to_owned())))
     })?;
