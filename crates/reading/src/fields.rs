@@ -149,11 +149,7 @@ impl<'n, S: Source> Fields<'n, S> {
 
     #[must_use]
     pub fn path_of(&self, name: &str) -> Path {
-        self.source.origin(name).cloned().unwrap_or_else(|| self.key(name))
-    }
-
-    fn key(&self, name: &str) -> Path {
-        (self.report().bounds().key)(self.path(), name)
+        self.source.origin(name).cloned().unwrap_or_else(|| self.path().key(name))
     }
 
     #[must_use]
@@ -554,7 +550,7 @@ impl<'n> Fields<'n, Object> {
         let (path, bounds) = (inner.position.path, inner.position.report.bounds());
         let members = inner.source.into_members().into_iter();
         for (name, value) in members.filter(|(_, value)| !value.is_null()) {
-            let origin = (bounds.key)(&path, &name);
+            let origin = path.key(&name);
             if self.has(&name) {
                 let message =
                     format!("appears twice: here and as `{}`", shorten(self.path_of(&name).as_str(), bounds.shown));

@@ -9,10 +9,7 @@ use std::{
     path::PathBuf,
 };
 
-use bosun_core::{
-    ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
-    schema::path::with_key,
-};
+use bosun_core::ceiling::{FAULTS_LISTED, WARNINGS_KEPT};
 
 use crate::{Fault, FaultClass, Fields, Path, SourcePlace, Syntax, Tree, Warning, path::LazyPath};
 
@@ -49,8 +46,6 @@ pub(crate) struct Bounds {
     pub(crate) shown: usize,
     /// Whether messages name the field that they are about; otherwise only the path next to them does.
     pub(crate) names_fields: bool,
-    /// Writes the path of a member.
-    pub(crate) key: fn(&Path, &str) -> Path,
     /// Whether values know their places.
     pub(crate) has_places: bool,
 }
@@ -66,7 +61,6 @@ const FILE: Bounds = Bounds {
     ignores_unknown: false,
     shown: usize::MAX,
     names_fields: true,
-    key: Path::key,
     has_places: true,
 };
 
@@ -75,14 +69,7 @@ const RESOURCE: Bounds =
     Bounds { faults: FAULTS_LISTED, message: 1_024, ignores_unknown: true, has_places: false, ..FILE };
 
 /// Any other body, and the parameters, of a request. Each message and each path appears in the answer three times.
-const REQUEST: Bounds = Bounds {
-    path: 1_024,
-    listed: 64 * 1_024,
-    shown: 80,
-    names_fields: false,
-    key: |path, name| with_key(path.as_str(), name).into(),
-    ..RESOURCE
-};
+const REQUEST: Bounds = Bounds { path: 1_024, listed: 64 * 1_024, shown: 80, names_fields: false, ..RESOURCE };
 
 /// A file of another system, of up to a hundred thousand tools.
 const CONVERSION: Bounds = Bounds { faults: 1_000, warnings: 1_000, unknown: 20, has_places: false, ..FILE };

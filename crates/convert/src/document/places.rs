@@ -1,9 +1,8 @@
 //! The positions of a document's values, computed only when something has to be located.
 
-use indexmap::IndexMap;
-
+use bosun_core::schema::path::{PathStep, steps};
 use bosun_reading::SourcePlace;
-use bosun_reading::path::{Step, steps};
+use indexmap::IndexMap;
 
 /// The positions of a document's values.
 #[derive(Debug)]
@@ -31,8 +30,8 @@ impl Places {
         let mut value = &self.0;
         for step in steps(path) {
             let next = match (&value.inside, &step) {
-                (Inside::Items(items), Step::Index(index)) => items.get(*index),
-                (Inside::Members(members), Step::Key(key)) => members.get(key),
+                (Inside::Items(items), PathStep::Index(index)) => items.get(*index),
+                (Inside::Members(members), PathStep::Key(key)) => members.get(key),
                 _ => None,
             };
             match next {

@@ -1,7 +1,8 @@
-//! Human-readable paths in a value: `address.city`, `tags[1]`, `["odd key"].x`.
+//! Human-readable paths in a value: `address.city`, `tags[1]`, `paths["/pets/{id}"].get`.
 //!
-//! The text is unambiguous: a key with a dot, a space or a bracket is quoted, so that [`steps`] returns the keys and
-//! indices that it was made of. Only a very long key is truncated.
+//! The one grammar of paths: in faults of files and of requests, in violations of schemas, in remarks of converters. The
+//! text is unambiguous: a key that is not a plain word is quoted, so that [`steps`] returns the keys and indices that it
+//! was made of. Only a very long key is truncated.
 
 use std::fmt::Write as _;
 
@@ -68,9 +69,7 @@ pub fn push_key(path: &mut String, key: &str) {
         }
         None => key,
     };
-    let plain = !key.is_empty()
-        && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$' | '/' | '@'));
-    if !plain {
+    if !is_plain(key) {
         push_quoted(path, key);
         return;
     }
@@ -80,7 +79,13 @@ pub fn push_key(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
-/// A key with a dot, a space or a bracket would be ambiguous unquoted.
+/// Whether a key reads as a word of code. A number would read as an index, and a dot or a bracket would be ambiguous.
+fn is_plain(key: &str) -> bool {
+    !key.is_empty()
+        && !key.starts_with(|letter: char| letter.is_ascii_digit())
+        && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$'))
+}
+
 fn push_quoted(path: &mut String, key: &str) {
     // Writing to a string cannot fail, and every text is valid in JSON.
     let _ = write!(path, "[{}]", Value::from(key));
@@ -155,9 +160,9 @@ mod tests {
             ("/a", "a"),
             ("/a/0", "a[0]"),
             ("/a/0/b c", "a[0][\"b c\"]"),
-            ("/0/x~1y", "0.x/y"),
-            ("/0/x~1y//0", "0.x/y[\"\"][0]"),
-            ("/missing/0", "missing.0"),
+            ("/0/x~1y", "[\"0\"][\"x/y\"]"),
+            ("/0/x~1y//0", "[\"0\"][\"x/y\"][\"\"][0]"),
+            ("/missing/0", "missing[\"0\"]"),
         ] {
             assert_eq!(from_pointer(pointer, &value), expect);
         }
