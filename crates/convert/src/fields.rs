@@ -1,10 +1,10 @@
-//! What the converters add to the reading of fields: `deprecated`, and durations and cache policies as texts.
+//! What the converters add to the reading of fields: durations and cache policies as texts.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use bosun_core::{
     Tool,
-    tool::{CachePolicy, CacheScope, Deprecation},
+    tool::{CachePolicy, CacheScope},
 };
 use bosun_reading::Text;
 use serde_json::{Value, json};
@@ -20,24 +20,6 @@ pub(crate) fn text<'a>(fields: &Fields<'a>, key: &str) -> Option<&'a str> {
 /// The texts of a mapping as a map of their own.
 pub(crate) fn owned(texts: BTreeMap<&str, Text<'_>>) -> BTreeMap<String, String> {
     texts.into_iter().map(|(name, text)| (name.to_owned(), text.value.to_owned())).collect()
-}
-
-/// `deprecated: true`, or `{since, message, replacedBy}`.
-pub(crate) fn deprecation(fields: &Fields<'_>) -> Option<Deprecation> {
-    match fields.get("deprecated")? {
-        Value::Bool(deprecated) => deprecated.then(Deprecation::default),
-        object @ Value::Object(_) => {
-            let inner = fields.inner(object, "deprecated")?;
-            let owned = |key| text(&inner, key).map(str::to_owned);
-            let (since, message, replaced_by) = (owned("since"), owned("message"), owned("replacedBy"));
-            inner.finish();
-            Some(Deprecation { since, message, replaced_by })
-        }
-        other => {
-            fields.wrong_field("deprecated", other, "true or an object", "");
-            None
-        }
-    }
 }
 
 /// A duration as a text that can be read again.

@@ -1,26 +1,23 @@
 //! `tool-config.json`: tools as configuration, run through Nango.
 //!
 //! `{"tools": […]}`, or the older `{"Category": […]}`. It is a file format of our own, so an unknown field is a fault.
-//! The behaviour of a tool is data: `source`, `action` and `cache_model`, where `{entityType}` in a model is replaced
-//! by an enum of the tool's input.
+//! An entry is read by [`bosun_reading::tool_config`]. The behaviour of a tool is data: `source`, `action` and
+//! `cache_model`, where `{entityType}` in a model is replaced by an enum of the tool's input.
 
 use bosun_core::{
     Binding, Tool,
-    tool::{Annotations, Confirm, Nango},
+    tool::{Nango, missing::REQUEST_MISSING_PARAMETERS},
 };
-use bosun_reading::Syntax;
+use bosun_reading::{Syntax, tool_config};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Warning,
     document::{Document, Path},
-    fields::{Fields, deprecation, duration_text, owned, text, write_cache},
-    format::{clip, is_by_category},
+    fields::{Fields, duration_text, owned, write_cache},
+    format::is_by_category,
     found::{Found, InsideTool, Report, ToolOrigin},
 };
-
-/// The provider of tools that need none.
-const META: &str = "__META__";
 
 pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
@@ -57,7 +54,7 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Repor
         Value::Object(object) if object.get("name").is_some_and(Value::is_string) => {
             let Some(fields) = report.fields_at(value, path, "a tool") else { return };
             let faults = report.fault_count();
-            let found = read_tool(fields, None, &Map::new(), report);
+            let found = read_tool(fields, None, &Map::new());
             tools.extend(found.filter(|_| report.fault_count() == faults));
         }
         other => {
@@ -66,17 +63,6 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Repor
             report.fault(&path, "not_a_tool_config", message);
         }
     }
-}
-
-/// `confirm`: whether a person has to approve the calls.
-fn confirm(fields: &Fields<'_>, report: &Report) -> Option<Confirm> {
-    let written = text(fields, "confirm")?;
-    let confirm = Confirm::parse(written);
-    if confirm.is_none() {
-        let message = format!("`confirm` is `never`, `always` or `auto`, not `{}`", clip(written));
-        report.fault(fields.path_of("confirm"), "bad_value", message);
-    }
-    confirm
 }
 
 fn read_list(
@@ -90,53 +76,34 @@ fn read_list(
     for (index, entry) in list.iter().enumerate() {
         let Some(fields) = report.fields_at(entry, path.index(index), "a tool") else { continue };
         let faults = report.fault_count();
-        let found = read_tool(fields, category, providers, report);
+        let found = read_tool(fields, category, providers);
         tools.extend(found.filter(|_| report.fault_count() == faults));
     }
 }
 
-fn read_tool(
-    fields: Fields<'_>,
-    category: Option<&str>,
-    providers: &Map<String, Value>,
-    report: &Report,
-) -> Option<Found> {
+fn read_tool(fields: Fields<'_>, category: Option<&str>, providers: &Map<String, Value>) -> Option<Found> {
     let name = fields.required_text("name", "").map(|text| text.value);
-    let description = fields.required_text("description", "").map(|text| text.value);
+    fields.require("description", "");
     let parameters_path = fields.path_of("parameters");
     let parameters = fields.fields("parameters").map(|parameters| parameters.node().clone());
-    let display_name = text(&fields, "display_name").map(str::to_owned);
-    let lc_name = text(&fields, "lc_name").map(str::to_owned);
-    let own_category = text(&fields, "category");
-    let version = text(&fields, "version").map(str::to_owned);
-    let timeout = fields.positive_duration("timeout");
-    let cache = bosun_reading::tool::cache(&fields);
-    let confirm = confirm(&fields, report);
-    let approval_timeout = fields.positive_duration("approval_timeout");
-    let annotations = Annotations {
-        read_only_hint: fields.bool("read_only"),
-        destructive_hint: fields.bool("destructive"),
-        idempotent_hint: fields.bool("idempotent"),
-        open_world_hint: fields.bool("open_world"),
-    };
-    let deprecated = deprecation(&fields);
     let labels = owned(fields.texts("labels"));
-    let binding = binding(&fields, name.unwrap_or_default(), providers, report);
+    let default_model = |provider: &str| providers.get(provider)?.get("cache_model")?.as_str().map(str::to_owned);
+    let entry = tool_config::read(&fields, name.unwrap_or_default(), default_model);
     fields.finish();
 
     let has_parameters = parameters.is_some();
     let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
-    let mut tool = Tool::new(name?, description?, parameters, binding?);
-    tool.display_name = display_name;
-    tool.confirm = confirm;
-    tool.approval_timeout = approval_timeout;
-    tool.lc_name = lc_name;
-    tool.category = own_category.or(category).map(str::to_owned);
-    tool.version = version;
-    tool.timeout = timeout;
-    tool.set_cache(cache);
-    tool.annotations = annotations;
-    tool.deprecated = deprecated;
+    let mut tool = Tool::new(name?, entry.description?, parameters, entry.binding?);
+    tool.display_name = entry.display_name;
+    tool.confirm = entry.confirm;
+    tool.approval_timeout = entry.approval_timeout;
+    tool.lc_name = entry.lc_name;
+    tool.category = entry.category.or_else(|| category.map(str::to_owned));
+    tool.version = entry.version;
+    tool.timeout = entry.timeout;
+    tool.set_cache(entry.cache);
+    tool.annotations = entry.annotations;
+    tool.deprecated = entry.deprecated;
     tool.labels = labels;
     let is_external = tool.is_external();
     let origin = ToolOrigin { path: fields.path().clone(), parameters: has_parameters.then_some(parameters_path) };
@@ -145,74 +112,6 @@ fn read_tool(
         found.inside = InsideTool::Never("it names no provider".to_owned());
     }
     Some(found)
-}
-
-fn binding(fields: &Fields<'_>, name: &str, providers: &Map<String, Value>, report: &Report) -> Option<Binding> {
-    let provider = text(fields, "providerConfigKey").map(str::trim).filter(|key| !key.is_empty() && *key != META);
-    let source = text(fields, "source");
-    let action = text(fields, "action").map(str::to_owned);
-    let model = text(fields, "cache_model").map(str::to_owned);
-    let entity_aliases = owned(fields.texts("entity_aliases"));
-    let Some(provider) = provider else {
-        return without_provider(fields, name, source, report);
-    };
-    let provider = provider.to_owned();
-    let unused = match source {
-        Some("cache") => [("action", action.is_some()), ("", false)],
-        _ => [("cache_model", model.is_some()), ("entity_aliases", !entity_aliases.is_empty())],
-    };
-    for (field, _) in unused.into_iter().filter(|(_, is_there)| *is_there) {
-        let message = format!("`{field}` has no meaning for a tool whose source is `{}`", source.unwrap_or("action"));
-        report.warn(&fields.path_of(field), "field_unused", message);
-    }
-    match source {
-        // The default is `action`.
-        None | Some("action") => {
-            let action = action.unwrap_or_else(|| name.replace('_', "-"));
-            Some(Binding::Nango(Nango::Action { provider, action }))
-        }
-        Some("cache") => {
-            let of_provider =
-                providers.get(&provider).and_then(|settings| settings.get("cache_model")).and_then(Value::as_str);
-            let Some(model) = model.or_else(|| of_provider.map(str::to_owned)) else {
-                report.fault_with_hint(
-                    fields.path(),
-                    "cache_model_missing",
-                    format!("`{}` reads from the cache and does not say which model", clip(name)),
-                    format!("add `\"cache_model\": \"…\"` to the tool, or to `providers.{}`", clip(&provider)),
-                );
-                return None;
-            };
-            Some(Binding::Nango(Nango::Cache { provider, model, entity_aliases }))
-        }
-        Some(other) => {
-            report.fault(
-                fields.path_of("source"),
-                "source_unknown",
-                format!("`{}` is neither `cache` nor `action`", clip(other)),
-            );
-            None
-        }
-    }
-}
-
-/// Tools that steer the conversation need no provider; any other is run by its client.
-fn without_provider(fields: &Fields<'_>, name: &str, source: Option<&str>, report: &Report) -> Option<Binding> {
-    if name.is_empty() {
-        // The missing name is reported already.
-        return None;
-    }
-    if name == "request_missing_parameters" {
-        return Some(Binding::Builtin { name: name.to_owned() });
-    }
-    if let Some(source @ ("cache" | "action")) = source {
-        let message = format!("`{}` has the source `{source}` and no `providerConfigKey`", clip(name));
-        report.fault(fields.path(), "provider_missing", message);
-        return None;
-    }
-    let message = format!("`{}` names no provider: a client has to run it", clip(name));
-    report.warn(fields.path(), "binding_unknown", message);
-    Some(Binding::External)
 }
 
 /// Tools as a `tool-config.json`.
@@ -252,7 +151,7 @@ fn write_tool(found: &Found, warnings: &mut Vec<Warning>) -> Option<Value> {
             }
         }
         Binding::External => {}
-        Binding::Builtin { name } if name == "request_missing_parameters" && *name == tool.name => {}
+        Binding::Builtin { name } if name == REQUEST_MISSING_PARAMETERS && *name == tool.name => {}
         _ => {
             let message =
                 format!("`{}` cannot move: a tool-config knows only tools of Nango and of clients", tool.name);

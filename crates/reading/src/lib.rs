@@ -7,7 +7,8 @@
 //! then reads as absent, so that reading continues and one run shows every [`Fault`].
 //!
 //! [`spec`] has the tables of fields of ARK's kinds, which their readers and the description of the API share. [`tool`]
-//! is the one reader of ARK's `kind: Tool`, for the server and for the converters.
+//! is the one reader of ARK's `kind: Tool`, and [`tool_config`] that of `tool-config.json`, for the server and for the
+//! converters.
 
 pub mod approval;
 mod fault;
@@ -22,6 +23,7 @@ pub mod sse;
 pub mod table;
 pub mod toml;
 pub mod tool;
+pub mod tool_config;
 mod value_source;
 mod warning;
 pub mod yaml;

@@ -230,9 +230,13 @@ pub const TOOL_CONFIG: FieldTable = &[
     Field::new("open_world", flag_schema),
 ];
 fn deprecation_schema() -> Value {
-    let texts = json!({"since": text_schema(), "message": text_schema(), "replacedBy": text_schema()});
-    json!({"anyOf": [flag_schema(), {"type": "object", "properties": texts, "additionalProperties": false}]})
+    let mut object = object_schema(DEPRECATION, &[]);
+    object["additionalProperties"] = false.into();
+    json!({"anyOf": [flag_schema(), object]})
 }
+/// Why and since when a tool should not be used, and by which one it is replaced.
+pub const DEPRECATION: FieldTable =
+    &[Field::new("since", text_schema), Field::new("message", text_schema), Field::new("replacedBy", text_schema)];
 
 /// What an integration of Nango does for a tool.
 pub const NANGO_SOURCES: &[&str] = &["cache", "action"];

@@ -14,7 +14,7 @@ use bosun_core::{
 };
 use serde_json::{Value, json};
 
-use crate::{Fields, Shape, Text, Tree, approval, named_values, spec};
+use crate::{Fields, Report, Shape, Text, Tree, approval, named_values, spec};
 
 /// Annotations of a resource for fields of a tool that ARK's specification lacks.
 pub const CATEGORY: &str = "category";
@@ -27,20 +27,36 @@ const KNOWN_LANGUAGES: &str = "languages are bash, python, node and ts";
 /// The longest script that ARK accepts.
 const LARGEST_SCRIPT: usize = 64 * 1024;
 
-/// What the annotation [`DEPRECATED`] says.
+/// The field `deprecated` of a tool: `true`, `false`, or `{since, message, replacedBy}`.
+#[must_use]
+pub fn deprecation<'n, T: Tree>(fields: &Fields<'n, &'n T>) -> Option<Deprecation> {
+    let value = fields.get(DEPRECATED)?;
+    match value.shape() {
+        Shape::Bool(is_deprecated) => is_deprecated.then(Deprecation::default),
+        Shape::Map => {
+            let inner = fields.inner(value, DEPRECATED)?.with_table(spec::DEPRECATION);
+            let text = |name: &str| inner.text(name).map(|text| text.value.to_owned());
+            let (since, message, replaced_by) = (text("since"), text("message"), text("replacedBy"));
+            inner.finish();
+            Some(Deprecation { since, message, replaced_by })
+        }
+        _ => {
+            fields.wrong_field(DEPRECATED, value, "true or an object", "");
+            None
+        }
+    }
+}
+
+/// What the annotation [`DEPRECATED`] says: the same as JSON.
 ///
 /// # Errors
 /// What the value has to be.
-pub fn deprecation(written: &str) -> Result<Option<Deprecation>, &'static str> {
-    const FIELDS: [&str; 3] = ["since", "message", "replacedBy"];
+pub fn parse_deprecation(written: &str) -> Result<Option<Deprecation>, &'static str> {
     let expected = "is `true`, `false`, or an object with `since`, `message` and `replacedBy`";
-    match serde_json::from_str(written) {
-        Ok(Value::Bool(is_deprecated)) => Ok(is_deprecated.then(Deprecation::default)),
-        Ok(Value::Object(object)) if object.keys().all(|key| FIELDS.contains(&key.as_str())) => {
-            serde_json::from_value(Value::Object(object)).map(Some).map_err(|_| expected)
-        }
-        _ => Err(expected),
-    }
+    let value: Value = serde_json::from_str(written).map_err(|_| expected)?;
+    let (report, holder) = (Report::of_conversion(), json!({DEPRECATED: value}));
+    let deprecation = report.fields(&holder, "").and_then(|fields| deprecation(&fields));
+    if report.is_sound() && !holder[DEPRECATED].is_null() { Ok(deprecation) } else { Err(expected) }
 }
 
 /// The value of the annotation [`DEPRECATED`].

@@ -12,7 +12,9 @@ use bosun_core::{
 };
 use bosun_reading::{
     Data, Fault, Fields, Node,
-    tool::{CATEGORY, DEPRECATED, LC_NAME, ToolSpec, VERSION, default_description, default_parameters, deprecation},
+    tool::{
+        CATEGORY, DEPRECATED, LC_NAME, ToolSpec, VERSION, default_description, default_parameters, parse_deprecation,
+    },
 };
 
 use super::{
@@ -97,7 +99,7 @@ pub(super) fn read(
 
 fn read_deprecation(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<Deprecation> {
     let written = metadata.annotations.get(DEPRECATED)?;
-    deprecation(written).unwrap_or_else(|expected| {
+    parse_deprecation(written).unwrap_or_else(|expected| {
         let node = fields.node().at(&["metadata", "annotations", DEPRECATED]);
         let place = node.map_or_else(|| fields.place(), |node| node.place);
         fields.fault(place, "bad_value", format!("the annotation `{DEPRECATED}` {expected}"), "");

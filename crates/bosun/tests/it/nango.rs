@@ -584,7 +584,7 @@ async fn a_stored_tool_uses_only_what_the_operator_names_and_waives_no_approval(
         ),
         (entry("read", MAIL, json!({"source": "cache"})), "cache_model_missing", "which model"),
         (entry("odd", MAIL, json!({"source": "webhook"})), "source_unknown", "neither `cache` nor `action`"),
-        (entry("none", "", json!({"source": "action"})), "provider_missing", "`source`"),
+        (entry("none", "", json!({"source": "action"})), "provider_missing", "`providerConfigKey`"),
         (entry("asks", MAIL, json!({"confirm": "perhaps"})), "bad_value", "`never`, `always` or `auto`"),
         (
             entry("old", MAIL, json!({"deprecated": {"until": "2027"}})),

@@ -4,12 +4,13 @@
 //! over where a tool has a field for them, and reported where it has none.
 
 use bosun_core::{Binding, Tool, tool::Annotations};
+use bosun_reading::tool;
 use serde_json::{Value, json};
 
 use crate::{
     Format,
     document::{Document, Path},
-    fields::{Fields, deprecation, text},
+    fields::{Fields, text},
     found::{Found, InsideTool, Report, ToolOrigin},
 };
 
@@ -164,8 +165,8 @@ fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let display_name = text(&fields, "displayName").map(str::to_owned);
     let version = text(&fields, "version").map(str::to_owned);
     let timeout = fields.positive_duration("timeout");
-    let cache = bosun_reading::tool::cache(&fields);
-    let deprecated = deprecation(&fields);
+    let cache = tool::cache(&fields);
+    let deprecated = tool::deprecation(&fields);
     fields.drop_unknown();
     let mut found = match (kind, mode) {
         (Some("builtin"), _) => {

@@ -1,7 +1,7 @@
 //! Reads resources as tools.
 
 use bosun_core::Tool;
-use bosun_reading::tool::{self, DEPRECATED, default_description, default_parameters, deprecation};
+use bosun_reading::tool::{self, DEPRECATED, default_description, default_parameters, parse_deprecation};
 use serde_json::Value;
 
 use super::{API_VERSION, CATEGORY, VERSION};
@@ -80,7 +80,7 @@ fn resource(mut fields: Fields<'_>, report: &Report) -> Option<Found> {
     tool.category = annotations.remove(CATEGORY);
     tool.version = annotations.remove(VERSION);
     if let Some(written) = annotations.remove(DEPRECATED) {
-        match deprecation(&written) {
+        match parse_deprecation(&written) {
             Ok(deprecated) => tool.deprecated = deprecated,
             Err(expected) => {
                 report.fault(fields.path_of("metadata"), "bad_value", format!("`{DEPRECATED}` {expected}"));
