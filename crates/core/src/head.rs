@@ -130,6 +130,18 @@ pub enum Status {
 }
 
 impl Status {
+    pub const ALL: [Self; 9] = [
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::AwaitingApproval,
+        Self::AwaitingParameters,
+        Self::Held,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

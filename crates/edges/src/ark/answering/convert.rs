@@ -452,6 +452,17 @@ pub(crate) fn whole_duration(head: &Head, transcript: &Transcript) -> Option<Str
 mod tests {
     use super::*;
 
+    const PAGE: &str = include_str!("../../../../../docs/api.md");
+
+    #[test]
+    fn the_page_lists_every_state_with_its_word_in_both_views() {
+        let listed: Vec<_> = PAGE.lines().skip_while(|line| !line.starts_with("| `state` |")).skip(2).collect();
+        for (state, row) in Status::ALL.into_iter().zip(listed) {
+            let expect = format!("| `{}` | `{}` | `{}` |", state.as_str(), rfc_status(state), ark_phase(state));
+            assert!(row.starts_with(&expect), "{row}, and not {expect}");
+        }
+    }
+
     #[track_caller]
     fn check(cached_tokens: u64, cache_write_tokens: u64, expect: &str) {
         let counted = Usage { prompt_tokens: 90, completion_tokens: 9, cached_tokens, cache_write_tokens };

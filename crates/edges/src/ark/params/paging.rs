@@ -165,25 +165,13 @@ pub(crate) struct StateFilter {
     pub(crate) state: Option<Status>,
 }
 
-const STATES: [Status; 9] = [
-    Status::Queued,
-    Status::Running,
-    Status::Waiting,
-    Status::AwaitingApproval,
-    Status::AwaitingParameters,
-    Status::Held,
-    Status::Completed,
-    Status::Failed,
-    Status::Cancelled,
-];
-
 impl ParamGroup for StateFilter {
     const QUERY: &'static [QueryParameter<Self>] = &[QueryParameter {
         names: &["state"],
         description: "Only queries in this state",
-        schema: || json!({"enum": STATES.map(|state| state.as_str())}),
+        schema: || json!({"enum": Status::ALL.map(|state| state.as_str())}),
         read: |this, value, _| {
-            let state = STATES.iter().find(|state| state.as_str() == value);
+            let state = Status::ALL.iter().find(|state| state.as_str() == value);
             this.state = Some(*state.ok_or("a state of a query")?);
             Ok(())
         },
