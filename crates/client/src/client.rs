@@ -117,6 +117,12 @@ impl Client {
         self.server.as_str().trim_end_matches('/')
     }
 
+    /// The namespace to work in, if it is not the key's own.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// A question to an agent. Nothing is sent before the question is awaited.
     pub fn ask(&self, agent: impl Into<String>, input: impl Into<String>) -> Question<'_> {
         Question::new(self, &agent.into(), &input.into())

@@ -58,7 +58,7 @@ pub use client::{Client, Delivered, Key};
 pub use decide::{Decider, Decision};
 pub use error::{ClientError, Refusal};
 pub use follow::{Following, Seen};
-pub use question::{FinalAnswer, Observer, Question};
+pub use question::{FinalAnswer, Observer, Question, Undecided, Wanted};
 pub use retry::{backoff, retrying};
 pub use stream::EventStream;
 pub use tools::{ClientTools, OpenCall};

@@ -58,7 +58,7 @@ pub trait Observer: Send {
     }
 
     /// The decider had no answer: the call waits for another client.
-    fn undecided(&mut self, call: &OpenCall, query: &str) -> io::Result<()> {
+    fn undecided(&mut self, undecided: Undecided<'_>) -> io::Result<()> {
         Ok(())
     }
 
@@ -70,6 +70,24 @@ pub trait Observer: Send {
     fn reconnected(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// What a call waits for from a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Approval,
+    /// Values of parameters.
+    Values,
+}
+
+/// A call that waits for a person, and about which the decider had no answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Undecided<'a> {
+    pub call: &'a OpenCall,
+    pub query: &'a str,
+    pub wanted: Wanted,
+    /// The data of the event.
+    pub data: &'a Value,
 }
 
 /// Observes nothing.
@@ -87,9 +105,11 @@ enum CallProgress {
         call: OpenCall,
         answer: Result<Delivered, ClientError>,
     },
-    /// The decider was asked; `None` if it had no answer.
+    /// The decider was asked with the data of the event; `None` if it had no answer.
     Decided {
         call: OpenCall,
+        data: Value,
+        wanted: Wanted,
         answer: io::Result<Option<Result<(), ClientError>>>,
     },
 }
@@ -187,9 +207,17 @@ impl<'a> Question<'a> {
                             observer.not_accepted(&call, &error)?;
                         }
                         CallProgress::Delivered { answer, .. } => drop(answer?),
-                        CallProgress::Decided { call, answer } => match answer? {
-                            None => observer.undecided(&call, &name)?,
-                            Some(Err(error)) => observer.not_accepted(&call, &error)?,
+                        CallProgress::Decided { call, data, wanted, answer } => match answer? {
+                            None => {
+                                observer.undecided(Undecided { call: &call, query: &name, wanted, data: &data })?;
+                            }
+                            Some(Err(error)) => {
+                                observer.not_accepted(&call, &error)?;
+                                // The call still waits, so the decider is asked again.
+                                if let Some(decider) = decider.filter(|_| is_invalid(&error)) {
+                                    working.push(decide(client, &name, decider, call, data, wanted).boxed());
+                                }
+                            }
                             Some(Ok(())) => {}
                         },
                     }
@@ -233,8 +261,8 @@ impl<'a> Question<'a> {
                     if let Some(decider) = decider
                         && taken.insert(call.id.clone())
                     {
-                        let is_approval = event.name == "approval_required";
-                        working.push(decide(client, &name, decider, call, data, is_approval).boxed());
+                        let wanted = if event.name == "approval_required" { Wanted::Approval } else { Wanted::Values };
+                        working.push(decide(client, &name, decider, call, data, wanted).boxed());
                     }
                 }
                 // The end of a child is not the end of the question.
@@ -291,22 +319,26 @@ async fn decide(
     decider: &dyn Decider,
     call: OpenCall,
     data: Value,
-    is_approval: bool,
+    wanted: Wanted,
 ) -> CallProgress {
-    let answer = if is_approval {
-        match decider.decide(&call).await {
+    let answer = match wanted {
+        Wanted::Approval => match decider.decide(&call).await {
             Ok(Some(decision)) => Ok(Some(client.decide(name, &call.id, &data["hash"], &decision).await.map(|_| ()))),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
-        }
-    } else {
-        match decider.fill_in(&data).await {
+        },
+        Wanted::Values => match decider.fill_in(&data).await {
             Ok(Some(values)) => Ok(Some(client.deliver(name, &call, &Ok(Value::Object(values))).await.map(|_| ()))),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
-        }
+        },
     };
-    CallProgress::Decided { call, answer }
+    CallProgress::Decided { call, data, wanted, answer }
+}
+
+/// What was sent is not valid: the call waits for another answer.
+fn is_invalid(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refusal) if refusal.status == StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// Whether a call waits for its result.

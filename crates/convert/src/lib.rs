@@ -177,7 +177,8 @@ pub struct ConvertOptions<'a> {
     pub n8n_nodes: Option<&'a NodeTypes>,
     /// The server of an OpenAPI description, in place of its own.
     pub server: Option<&'a str>,
-    /// The files that relative references and imports may name; without them, none is followed.
+    /// The files that relative references and imports may name, and the settings of providers beside a tool-config;
+    /// without them, none is followed.
     pub files: Option<&'a dyn FolderFiles>,
 }
 
@@ -289,7 +290,7 @@ fn read_document(document: &Document<'_>, format: Format, options: ConvertOption
         Format::N8n => n8n::read(document, options, &report),
         Format::OpenApi => openapi::read(document, options, &report),
         Format::ArkManifest => manifest::read(document, &report),
-        Format::ToolConfig => tool_config::read(document, &report),
+        Format::ToolConfig => tool_config::read(document, options.files, &report),
         list => lists::read(document, list, &report),
     };
     refuse_duplicates(&mut tools, &report);

@@ -2,7 +2,10 @@
 //!
 //! `{"tools": […]}`, or the older `{"Category": […]}`. It is a file format of our own, so an unknown field is a fault.
 //! An entry is read by [`bosun_reading::tool_config`]. The behaviour of a tool is data: `source`, `action` and
-//! `cache_model`, where `{entityType}` in a model is replaced by an enum of the tool's input.
+//! `cache_model`, where `{entityType}` in a model is replaced by an enum of the tool's input. What tools of one provider
+//! have in common may be in `providers`, in the same file or in a [`PROVIDERS_FILE`] beside it.
+
+use std::cell::OnceCell;
 
 use bosun_core::{
     Binding, Tool,
@@ -12,28 +15,64 @@ use bosun_reading::{Syntax, tool_config};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Warning,
+    FolderFiles, Warning,
     document::{Document, Path},
     fields::{Fields, duration_text, owned, write_cache},
     format::is_by_category,
     found::{Found, InsideTool, Report, ToolOrigin},
 };
 
-pub(crate) fn read(document: &Document<'_>, report: &Report) -> Vec<Found> {
+/// The file with the settings of providers, for files that have none of their own.
+const PROVIDERS_FILE: &str = "providers.json";
+
+/// The settings of providers that the tools of one document have in common.
+struct Providers<'a> {
+    own: Map<String, Value>,
+    beside: &'a OnceCell<Map<String, Value>>,
+    files: Option<&'a dyn FolderFiles>,
+}
+
+impl Providers<'_> {
+    /// The model, or the template of models, that tools of a provider read.
+    fn cache_model(&self, provider: &str, at: &Path, report: &Report) -> Option<String> {
+        let model_in =
+            |settings: &Map<String, Value>| Some(settings.get(provider)?.get("cache_model")?.as_str()?.to_owned());
+        model_in(&self.own).or_else(|| model_in(self.beside.get_or_init(|| read_beside(self.files, at, report))))
+    }
+}
+
+/// The settings in the file beside the document. One that does not exist has none.
+fn read_beside(files: Option<&dyn FolderFiles>, at: &Path, report: &Report) -> Map<String, Value> {
+    let Some(text) = files.and_then(|files| files.read(PROVIDERS_FILE).ok()) else { return Map::new() };
+    let settings = match Document::read(&text) {
+        Ok(document) => document.parts().next().and_then(|(_, value)| value.get("providers")?.as_object().cloned()),
+        Err(error) => {
+            report.warn(at, "providers_unreadable", format!("`{PROVIDERS_FILE}` cannot be read: {error}"));
+            return Map::new();
+        }
+    };
+    settings.unwrap_or_else(|| {
+        report.warn(at, "providers_unreadable", format!("`{PROVIDERS_FILE}` has no object `providers`"));
+        Map::new()
+    })
+}
+
+pub(crate) fn read(document: &Document<'_>, files: Option<&dyn FolderFiles>, report: &Report) -> Vec<Found> {
     let mut tools = Vec::new();
+    let beside = OnceCell::new();
     for (path, value) in document.parts() {
-        read_config(value, path, &mut tools, report);
+        read_config(value, path, Providers { own: Map::new(), beside: &beside, files }, &mut tools, report);
     }
     tools
 }
 
-fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Report) {
+fn read_config(value: &Value, path: Path, mut providers: Providers<'_>, tools: &mut Vec<Found>, report: &Report) {
     match value {
-        Value::Array(list) => read_list(list, &path, None, &Map::new(), tools, report),
+        Value::Array(list) => read_list(list, &path, None, &providers, tools, report),
         Value::Object(object) if object.contains_key("tools") => {
             let Some(fields) = report.fields_at(value, path, "a tool-config") else { return };
-            let providers = fields.fields("providers").and_then(|providers| providers.node().as_object());
-            let providers = providers.cloned().unwrap_or_default();
+            let own = fields.fields("providers").and_then(|providers| providers.node().as_object());
+            providers.own = own.cloned().unwrap_or_default();
             let list = fields.list("tools");
             fields.ignore(&["$schema"]);
             for (key, why) in [("beats", "they are not tools"), ("strict_optional", "`required` alone decides")] {
@@ -47,14 +86,14 @@ fn read_config(value: &Value, path: Path, tools: &mut Vec<Found>, report: &Repor
         Value::Object(object) if is_by_category(object) => {
             for (category, list) in object {
                 let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
-                read_list(list, &path.key(category), Some(category), &Map::new(), tools, report);
+                read_list(list, &path.key(category), Some(category), &providers, tools, report);
             }
         }
         // One tool, as examples show it.
         Value::Object(object) if object.get("name").is_some_and(Value::is_string) => {
             let Some(fields) = report.fields_at(value, path, "a tool") else { return };
             let faults = report.fault_count();
-            let found = read_tool(fields, None, &Map::new());
+            let found = read_tool(fields, None, &providers, report);
             tools.extend(found.filter(|_| report.fault_count() == faults));
         }
         other => {
@@ -69,25 +108,25 @@ fn read_list(
     list: &[Value],
     path: &Path,
     category: Option<&str>,
-    providers: &Map<String, Value>,
+    providers: &Providers<'_>,
     tools: &mut Vec<Found>,
     report: &Report,
 ) {
     for (index, entry) in list.iter().enumerate() {
         let Some(fields) = report.fields_at(entry, path.index(index), "a tool") else { continue };
         let faults = report.fault_count();
-        let found = read_tool(fields, category, providers);
+        let found = read_tool(fields, category, providers, report);
         tools.extend(found.filter(|_| report.fault_count() == faults));
     }
 }
 
-fn read_tool(fields: Fields<'_>, category: Option<&str>, providers: &Map<String, Value>) -> Option<Found> {
+fn read_tool(fields: Fields<'_>, category: Option<&str>, providers: &Providers<'_>, report: &Report) -> Option<Found> {
     let name = fields.required_text("name", "").map(|text| text.value);
     fields.require("description", "");
     let parameters_path = fields.path_of("parameters");
     let parameters = fields.fields("parameters").map(|parameters| parameters.node().clone());
     let labels = owned(fields.texts("labels"));
-    let default_model = |provider: &str| providers.get(provider)?.get("cache_model")?.as_str().map(str::to_owned);
+    let default_model = |provider: &str| providers.cache_model(provider, fields.path(), report);
     let entry = tool_config::read(&fields, name.unwrap_or_default(), default_model);
     fields.finish();
 

@@ -82,3 +82,13 @@ pub struct TreeBudget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
 }
+
+impl TreeBudget {
+    /// Why the tokens of the tree are used up, if they are; `own` are those of the query that looks.
+    #[must_use]
+    pub fn token_fault(&self, own: u64) -> Option<String> {
+        let tokens = own.saturating_add(self.others.tokens);
+        let limit = self.max_tokens.filter(|limit| tokens >= *limit)?;
+        Some(format!("the query and its tree have used {tokens} tokens, the limit of the root is {limit}"))
+    }
+}

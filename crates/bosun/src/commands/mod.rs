@@ -9,7 +9,7 @@ pub(crate) mod check;
 mod config;
 mod convert;
 mod demo;
-mod folder;
+pub(crate) mod folder;
 mod init;
 pub(crate) mod input;
 mod jq;

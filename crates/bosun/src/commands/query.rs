@@ -29,7 +29,8 @@ impl Query {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let agent_client = self.options.open()?;
         let name = self.name.unwrap_or_else(|| Client::new_name("cli"));
-        let mut screen = Screen::new(if self.json { Detail::Events } else { Detail::Steps });
+        let detail = if self.json { Detail::Events } else { Detail::Steps };
+        let mut screen = Screen::of_server(detail, &agent_client.client);
         screen.asking(&agent_client.target, &self.input)?;
         let mut question = agent_client.question(&name, &self.input);
         if self.json {

@@ -13,14 +13,14 @@ use bosun_adapters::{
     manifests::CollectedTool,
     outbound::{Pool, RemoteDocument, fetch},
 };
-use bosun_convert::{ConvertOptions, Severity, ToolProblem, document::MAX_SIZE};
+use bosun_convert::{CheckedDocument, ConvertOptions, Severity, ToolProblem, document::MAX_SIZE};
 use bosun_core::{audit::hide_in_urls, tool::ToolOrigin};
 use bosun_engine::resource::ResourceOrigin;
 use bosun_reading::Fault;
 use futures_util::future::join_all;
 use url::{Host, Url};
 
-use crate::commands::{check, input};
+use crate::commands::{check, folder::SourceFolder, input};
 
 /// One value of `--tools`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,13 @@ impl Collection {
         for file in files {
             let origin = ResourceOrigin::File(file.path.clone());
             match file.read() {
-                Ok(bytes) => self.read(&file.path, &bytes, &origin, file.is_incidental, gathered),
+                Ok(bytes) => {
+                    let folder = SourceFolder::of(&file.path);
+                    let checked = check::read(&bytes, folder.options());
+                    if !file.is_incidental || !check::is_something_else(&checked) {
+                        self.take(&file.path, checked, &origin, gathered);
+                    }
+                }
                 Err(error) => {
                     gathered.faults.push(Fault::of_file(&file.path, "unreadable_file", error.to_string()));
                     self.keep_last(&file.path, gathered);
@@ -187,23 +193,19 @@ impl Collection {
         }
         if let Some(document) = &fetched.document {
             let origin = ResourceOrigin::Url(location.display().to_string());
-            self.read(&location, &document.content, &origin, false, gathered);
+            let checked = check::read(&document.content, ConvertOptions::default());
+            self.take(&location, checked, &origin, gathered);
         }
     }
 
-    /// Reads one text, whole or not at all.
-    fn read(
+    /// Takes the tools of one text, all or none.
+    fn take(
         &self,
         location: &Path,
-        bytes: &[u8],
+        checked: CheckedDocument<'_>,
         origin: &ResourceOrigin,
-        is_incidental: bool,
         gathered: &mut SourceContents,
     ) {
-        let checked = check::read(bytes, ConvertOptions::default());
-        if is_incidental && check::is_something_else(&checked) {
-            return;
-        }
         let mut is_faulty = false;
         let of_templates = check::template_problems(&checked);
         for problem in checked.problems.iter().chain(&of_templates) {

@@ -1,12 +1,21 @@
 //! Approvals and missing parameters, against the real process: what waits, who decides, and what survives a kill.
 
+use std::process::Stdio;
+
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::ChildStderr,
+};
 
 use crate::{
     agent_tools::agent,
-    program::{Server, workspace},
-    support::client::{Answer, Client, http},
+    program::{Server, bosun, run, run_with_input, stderr, stdout, workspace},
+    support::{
+        client::{Answer, Client, http},
+        soon,
+    },
 };
 
 async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Answer {
@@ -236,4 +245,112 @@ scenes:
     let error = &ended["toolExecutionHistory"][0]["error"];
     assert_eq!(error["code"], "missing_parameters", "{ended}");
     assert_eq!(error["message"], "Missing required parameter: to", "{ended}");
+}
+
+/// `bosun query` of the example agent, with this as its standard input.
+async fn asking(server: &Server, name: &str, question: &str, input: &str) -> tokio::process::Child {
+    let mut command = bosun();
+    command.args(["query", "--agent", "postmaster", question, "--name", name, "--server", &server.base]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).await.expect("the command reads");
+    child
+}
+
+/// What a command writes to standard error, up to a line with this text.
+async fn lines_until(lines: &mut Lines<BufReader<ChildStderr>>, text: &str) -> String {
+    let mut shown = String::new();
+    let reading = async {
+        while let Some(line) = lines.next_line().await.expect("text") {
+            shown.push_str(&line);
+            shown.push('\n');
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("`{text}` is not in:\n{shown}");
+    };
+    soon(text, reading).await;
+    shown
+}
+
+fn error_lines(child: &mut tokio::process::Child) -> Lines<BufReader<ChildStderr>> {
+    BufReader::new(child.stderr.take().expect("a pipe")).lines()
+}
+
+/// The arguments of the command that a line shows behind this text.
+fn shown_command(shown: &str, before: &str) -> Vec<String> {
+    let line = shown.lines().find_map(|line| line.split_once(before)).expect("the line").1;
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn at_the_end_of_its_input_a_command_says_what_it_waits_for_and_how_to_decide() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let mut waiting = asking(&server, "q", "Invite Ada", "").await;
+    let mut lines = error_lines(&mut waiting);
+    let shown = lines_until(&mut lines, "this client waits for it").await;
+    assert!(shown.contains("send-email waits for approval, and there is no more input"), "{shown}");
+    assert!(shown.contains("reject it:  bosun approvals reject q call_"), "{shown}");
+    // The command that is shown works as it is.
+    let mut approving = bosun();
+    approving.args(shown_command(&shown, "approve it: bosun "));
+    let approved = run(&mut approving).await;
+    assert_eq!(approved.status.code(), Some(0), "{}", stderr(&approved));
+    lines_until(&mut lines, "completed").await;
+    let output = soon("the end of the query", waiting.wait_with_output()).await.unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!output.stdout.is_empty(), "the answer");
+}
+
+#[tokio::test]
+async fn at_the_end_of_its_input_a_command_says_which_values_are_missing_and_how_to_send_them() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let mut waiting = asking(&server, "q", "Invite someone", "").await;
+    let mut lines = error_lines(&mut waiting);
+    let shown = lines_until(&mut lines, "this client waits for it").await;
+    assert!(shown.contains("request_missing_parameters waits for values, and there is no more input"), "{shown}");
+    let line = shown.lines().find(|line| line.contains("send them: curl ")).expect("a command");
+    let (url, body) = line.split_once("curl '").unwrap().1.split_once("' -d '").expect("a body");
+    let mut body: Value = serde_json::from_str(body.trim_end_matches('\'')).expect("JSON");
+    assert_eq!(body["toolResult"], json!({"to": "…"}), "{shown}");
+    body["toolResult"] = json!({"to": "ada@example.com"});
+    let answer = http().post(url).json(&body).send().await.unwrap();
+    assert!(answer.status().is_success(), "{}", answer.status());
+    let shown = lines_until(&mut lines, "this client waits for it").await;
+    assert!(shown.contains("send-email waits for approval"), "and then for the approval of the call: {shown}");
+}
+
+#[tokio::test]
+async fn a_command_asks_again_for_values_that_are_not_valid() {
+    let script = "
+scenes:
+  - when: go
+    turns:
+      - call:
+          - tool: request_missing_parameters
+            arguments: {intended_tool_name: repeat, missing_params: [times], clarification_question: How often?}
+      - say: '{{ result[0] }}'
+";
+    let tool = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: repeat}
+spec:
+  type: builtin
+  builtin: {name: noop}
+  description: Repeats
+  inputSchema: {type: object, properties: {times: {type: integer}}, required: [times]}
+";
+    let tools = "[{type: custom, name: repeat}, {type: builtin, name: request_missing_parameters}]";
+    let manifests = agent(tools, tool, script);
+    let server = Server::start_with(manifests.path()).await;
+    let mut command = bosun();
+    command.args(["query", "--agent", "tester", "go", "--server", &server.base]);
+    let output = run_with_input(&mut command, "often\n3\n").await;
+    let shown = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert_eq!(shown.matches("How often?").count(), 2, "{shown}");
+    assert!(shown.contains("was not accepted"), "{shown}");
+    assert!(stdout(&output).contains('3'), "{}", stdout(&output));
 }

@@ -65,5 +65,6 @@ mod terminal;
 mod timeline;
 mod tool_calls;
 mod traces;
+mod trees;
 mod upgrades;
 mod workers;

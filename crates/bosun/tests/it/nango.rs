@@ -19,6 +19,7 @@ use crate::{
 /// The configuration of the course, as it is printed there.
 const TOOL_CONFIG: &str = include_str!("../../../../examples/nango/tool-config.json");
 const CRM: &str = include_str!("../../../../examples/nango/crm.json");
+const PROVIDERS: &str = include_str!("../../../../examples/nango/providers.json");
 const STATE: &str = include_str!("../../../../examples/nango/state.json");
 
 const MAIL: &str = "google-mail-ynxw";
@@ -32,6 +33,7 @@ async fn world(state: NangoState, more: &[&str]) -> (World, NangoStandIn) {
     let (world, nango) = (World::new(), NangoStandIn::start(state.clone()).await.unwrap());
     fs::write(world.path("tool-config.json"), TOOL_CONFIG).unwrap();
     fs::write(world.path("crm.json"), CRM).unwrap();
+    fs::write(world.path("providers.json"), PROVIDERS).unwrap();
     let secrets = world.path("secrets/default/nango");
     fs::create_dir_all(&secrets).unwrap();
     fs::write(secrets.join("key"), &state.key).unwrap();
@@ -314,6 +316,7 @@ async fn failures_of_actions_have_their_own_codes() {
         (Some((424, upstream(401))), "provider_auth_expired"),
         (Some((424, upstream(503))), "upstream_error"),
         (Some((424, upstream(429))), "rate_limited"),
+        (Some((424, json!({"code": "script_api_rate_limit_error"}))), "rate_limited"),
     ];
     for (fails, expect) in cases {
         nango.change(|state| state.integrations[0].actions = vec![action("send-email", 0, fails)]);
@@ -490,20 +493,94 @@ async fn a_tool_that_is_added_while_the_server_runs_is_callable() {
             "properties": {"title": {"type": "string"}, "content": {"type": "string"}, "parentId": {"type": "string"}},
             "required": ["title"]}}},
     });
-    let mut crm: Value = serde_json::from_str(CRM).unwrap();
-    crm["tools"].as_array_mut().unwrap().push(notion);
+    let mut crm = json!([serde_json::from_str::<Value>(CRM).unwrap(), notion]);
     fs::write(world.path("crm.json"), crm.to_string()).unwrap();
     let reloaded = api(&server, "POST", "/v1/reload", None).await;
     assert!(reloaded.status < 300, "{}", reloaded.text);
     assert_eq!(call(&server, "create_notion_page", json!({"title": "Notes"})).await, Ok(json!({"title": "Notes"})));
     assert_eq!(nango.runs()[0].action, "create-page");
     // The action of the course's own name, which is not deployed.
-    crm["tools"][1].as_object_mut().unwrap().shift_remove("action");
+    crm[1].as_object_mut().unwrap().shift_remove("action");
     fs::write(world.path("crm.json"), crm.to_string()).unwrap();
     api(&server, "POST", "/v1/reload", None).await;
     let (code, message) = call(&server, "create_notion_page", json!({"title": "Notes"})).await.unwrap_err();
     assert_eq!(code, "tool_misconfigured");
     assert!(message.contains("`create-notion-page` is not deployed for `notion`"), "{message}");
+}
+
+/// The names of the tools that a filter of the list leaves.
+async fn listed(server: &Server, filter: &str) -> Vec<String> {
+    let listed = api(server, "GET", &format!("/v1/tools?{filter}"), None).await;
+    assert_eq!(listed.status, 200, "{filter}: {}", listed.text);
+    assert!(!listed.text.contains("was ignored"), "{filter}: {}", listed.text);
+    let items = listed.body["items"].as_array().unwrap();
+    assert_eq!(listed.body["total"], items.len(), "{filter}: {}", listed.text);
+    items.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The two files of the course as it prints them: listed, shown to a model, and called, with an approval in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_files_of_the_course_work_as_printed() {
+    let (world, nango) = world(state(), &[]).await;
+    let server = world.start().await;
+    let tools = api(&server, "GET", "/v1/tools?provider=salesforce-ybzg", None).await;
+    let tool = &tools.body["items"][0];
+    assert_eq!((&tool["category"], &tool["provider"]), (&json!("CRM"), &json!("salesforce-ybzg")), "{}", tools.text);
+    for (filter, expect) in [
+        ("category=Email", &["fetch_emails", "send_email"][..]),
+        ("category=email", &["fetch_emails", "send_email"]),
+        ("category=CRM", &["fetch_entity"]),
+        ("provider=google-mail-ynxw", &["fetch_emails", "send_email"]),
+        ("provider=google-mail", &[]),
+        ("category=CRM&provider=google-mail-ynxw", &[]),
+        ("category=Email&labelSelector=team%3Dred", &[]),
+        ("category=Email&labelSelector=!team", &["fetch_emails", "send_email"]),
+    ] {
+        assert_eq!(listed(&server, filter).await, expect, "{filter}");
+    }
+    assert!(listed(&server, "category=General").await.contains(&"calculator".to_owned()), "without a category");
+    for filter in ["category=", "provider=", "labelSelector=a%3D%3D%3Db%2C("] {
+        let refused = api(&server, "GET", &format!("/v1/tools?{filter}"), None).await;
+        assert_eq!(
+            (refused.status, refused.body["error"]["code"].as_str()),
+            (400, Some("invalid_parameter")),
+            "{filter}: {}",
+            refused.text
+        );
+    }
+    let page = api(&server, "GET", "/v1/tools?category=Email&limit=1", None).await;
+    assert_eq!((&page.body["total"], &page.body["remaining_item_count"]), (&json!(2), &json!(1)), "{}", page.text);
+    let folder = world.path("tool-config.json").parent().unwrap().to_owned();
+    let files = ["tool-config.json", "crm.json"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+    for format in ["openai", "anthropic"] {
+        let shown = run(bosun().args(["tools", "show", "fetch_entity", "--for", format]).args([
+            "--catalog",
+            &files[0],
+            "--catalog",
+            &files[1],
+        ]))
+        .await;
+        assert_eq!(shown.status.code(), Some(0), "{}", stderr(&shown));
+        assert!(stdout(&shown).contains("entityType"), "{}", stdout(&shown));
+    }
+    let checked = run(bosun().arg("check").args(&files)).await;
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+    let found = call(&server, "fetch_entity", json!({"operation": "fetch", "entityType": "Contact"})).await.unwrap();
+    assert_eq!(ids(&found), ["c1"]);
+    let input = json!({"input": email()}).to_string();
+    let body = json!({"name": "mail", "input": input, "target": {"type": "tool", "name": "send_email"}});
+    let asked = api(&server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
+    assert_eq!(asked.body["status"], "approval_required", "{}", asked.text);
+    assert!(nango.runs().is_empty(), "nothing runs before it is approved");
+    approve(&server, "mail", &[]).await;
+    assert!(outcome(&ended(&server, "mail", &[]).await).is_ok());
+    assert_eq!(nango.runs()[0].action, "send-email");
+    // Without the file beside it, the block of the course does not say which model it reads.
+    fs::remove_file(world.path("providers.json")).unwrap();
+    let checked = run(bosun().args(["check", &files[1]])).await;
+    assert_eq!(checked.status.code(), Some(1));
+    let report = format!("{}{}", stdout(&checked), stderr(&checked));
+    assert!(report.contains("cache_model_missing") && report.contains("providers.json"), "{report}");
 }
 
 /// An entry of a tool-config, as a body of `POST …/tools`.

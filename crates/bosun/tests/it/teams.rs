@@ -40,15 +40,15 @@ pub(crate) fn team(spec: &str) -> String {
     format!("---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Team\nmetadata: {{name: team}}\nspec: {spec}\n")
 }
 
-async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Answer {
+pub(crate) async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Answer {
     client.ask(&method, path, body).await.expect("an answer")
 }
 
-async fn ask(client: &Client, body: Value) -> Value {
+pub(crate) async fn ask(client: &Client, body: Value) -> Value {
     send(client, Method::POST, "?wait=20s&view=rfc", Some(&body)).await.body
 }
 
-fn asked(kind: &str, target: &str, input: &str) -> Value {
+pub(crate) fn asked(kind: &str, target: &str, input: &str) -> Value {
     json!({"name": "q", "input": input, "target": {"type": kind, "name": target}})
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn chain() -> TempDir {
     agents(&[("first", first), ("second", second), ("third", "[]")], "", CHAIN)
 }
 
-fn with_lookup(mut body: Value) -> Value {
+pub(crate) fn with_lookup(mut body: Value) -> Value {
     body["toolSource"] = json!("hybrid");
     body["externalTools"] = json!([{
         "name": "lookup",
@@ -543,7 +543,7 @@ async fn the_usage_of_a_tree_is_shown_at_its_root_while_it_runs_and_after_its_en
 }
 
 /// One call of A2A's JSON-RPC to an agent.
-async fn rpc(server: &Server, agent: &str, method: &str, params: Value) -> Value {
+pub(crate) async fn rpc(server: &Server, agent: &str, method: &str, params: Value) -> Value {
     let request = http()
         .post(format!("{}/a2a/agents/default/{agent}", server.base))
         .header("a2a-version", "1.0")
@@ -555,7 +555,7 @@ async fn rpc(server: &Server, agent: &str, method: &str, params: Value) -> Value
 
 const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
 
-fn task_with_lookup(text: &str) -> Value {
+pub(crate) fn task_with_lookup(text: &str) -> Value {
     json!({
         "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]},
         "metadata": {CLIENT_TOOLS: {"tools": with_lookup(json!({}))["externalTools"]}},

@@ -1,6 +1,6 @@
 //! Tools as configuration: the blocks of the course, as they are printed there.
 
-use bosun_convert::{Conversion, ConvertOptions, Format, check, read};
+use bosun_convert::{Conversion, ConvertOptions, FolderFiles, Format, check, read};
 use bosun_core::{
     Binding, Schema, Tool, Toolset,
     schema::dialect::Dialect,
@@ -128,8 +128,22 @@ const CREATE_NOTION_PAGE: &str = r#"{
   }
 }"#;
 
+/// The folder of the files, in which there is one with the settings of providers.
+#[derive(Debug)]
+struct Folder(&'static str);
+
+impl FolderFiles for Folder {
+    fn read(&self, path: &str) -> Result<String, String> {
+        if path == "providers.json" { Ok(self.0.to_owned()) } else { Err("there is no such file".to_owned()) }
+    }
+}
+
+const PROVIDERS: Folder = Folder(r#"{"providers": {"salesforce-ybzg": {"cache_model": "Salesforce{entityType}"}}}"#);
+
 fn load(text: &str) -> Conversion {
-    read(text, ConvertOptions { from: Some(Format::ToolConfig), ..ConvertOptions::default() }).unwrap()
+    let options =
+        ConvertOptions { from: Some(Format::ToolConfig), files: Some(&PROVIDERS), ..ConvertOptions::default() };
+    read(text, options).unwrap()
 }
 
 fn tools(text: &str) -> Vec<Tool> {
@@ -140,13 +154,9 @@ fn tools(text: &str) -> Vec<Tool> {
 
 /// Everything that the course defines, in one catalogue.
 fn catalog() -> Catalog {
-    let entity = format!(
-        r#"{{"tools": [{FETCH_ENTITY}], "providers": {{"salesforce-ybzg": {{"cache_model": "Salesforce{{entityType}}"}}}}}}"#
-    );
-    let page = format!(r#"{{"tools": [{CREATE_NOTION_PAGE}]}}"#);
     let meta =
         r#"{"tools": [{"name": "request_missing_parameters", "description": "Ask the user", "category": "Meta"}]}"#;
-    let all = [TOOL_CONFIG, &entity, &page, meta].into_iter().flat_map(tools).collect();
+    let all = [TOOL_CONFIG, FETCH_ENTITY, CREATE_NOTION_PAGE, meta].into_iter().flat_map(tools).collect();
     Catalog::new(1, all).unwrap()
 }
 
@@ -335,4 +345,33 @@ fn exercise_search_slack_messages() {
     let catalog = Catalog::new(1, checked.tools.into_iter().map(|found| found.tool).collect()).unwrap();
     let selection = Selection { text: Some("what did they say on slack".to_owned()), ..Selection::default() };
     assert_eq!(names(catalog.select(&selection).unwrap()), ["search_slack_messages"]);
+}
+
+#[test]
+fn the_model_of_a_provider_may_be_in_the_same_file_or_beside_it() {
+    let model = |text: &str, folder: Option<&Folder>| {
+        let files = folder.map(|folder| folder as &dyn FolderFiles);
+        let conversion = read(text, ConvertOptions { files, ..ConvertOptions::default() }).unwrap();
+        let codes: Vec<_> = conversion.faults.iter().map(|fault| fault.code).collect();
+        let warnings: Vec<_> = conversion.warnings.iter().map(|warning| warning.code).collect();
+        let model = conversion.tools.first().and_then(|found| match &found.tool.binding {
+            Binding::Nango(Nango::Cache { model, .. }) => Some(model.clone()),
+            _ => None,
+        });
+        (model, codes, warnings)
+    };
+    let template = || Some("Salesforce{entityType}".to_owned());
+    assert_eq!(model(FETCH_ENTITY, Some(&PROVIDERS)), (template(), vec![], vec![]), "as it is printed");
+    let own = format!(
+        r#"{{"tools": [{FETCH_ENTITY}], "providers": {{"salesforce-ybzg": {{"cache_model": "{{entityType}}"}}}}}}"#
+    );
+    assert_eq!(model(&own, Some(&PROVIDERS)).0.as_deref(), Some("{entityType}"), "its own come first");
+    let missing = vec!["cache_model_missing"];
+    assert_eq!(model(FETCH_ENTITY, None), (None, missing.clone(), vec![]));
+    let other = Folder(r#"{"providers": {"notion": {"cache_model": "Page"}}}"#);
+    assert_eq!(model(FETCH_ENTITY, Some(&other)), (None, missing.clone(), vec![]));
+    for unreadable in ["{", "[]", r#"{"providers": []}"#] {
+        let found = model(FETCH_ENTITY, Some(&Folder(unreadable)));
+        assert_eq!(found, (None, missing.clone(), vec!["providers_unreadable"]), "{unreadable}");
+    }
 }

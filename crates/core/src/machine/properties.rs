@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::json;
 
 use super::{
@@ -646,6 +646,55 @@ proptest! {
         world.finish();
         world.check();
         prop_assert!(matches!(world.head.status(), Status::Completed | Status::Failed | Status::Cancelled));
+    }
+}
+
+/// The kind of each wait that is open, by the call that waits.
+fn open_waits(head: &Head) -> BTreeMap<CallId, &'static str> {
+    let kind = |on: WaitingOn| match on {
+        WaitingOn::Client => "client",
+        WaitingOn::Approval { .. } => "approval",
+        WaitingOn::Parameters => "parameters",
+        WaitingOn::Runner { .. } => "runner",
+        WaitingOn::Child => "child",
+    };
+    head.waits().filter_map(|wait| Some((wait.call?.id, kind(wait.waiting.on)))).collect()
+}
+
+/// The scripts above are worth something only if they meet all of this.
+#[test]
+fn waits_of_every_kind_meet_each_other_crashes_cancellations_and_their_deadlines() {
+    const KINDS: [&str; 5] = ["approval", "child", "client", "parameters", "runner"];
+    let mut runner = TestRunner::deterministic();
+    let scripts = vec(act(), 0..60);
+    let mut met: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for _ in 0..2_000 {
+        let mut world = MachineWorld::new();
+        for act in scripts.new_tree(&mut runner).expect("a script").current() {
+            let open = open_waits(&world.head);
+            let event = match act {
+                MachineAct::Restart { orderly: false } => Some("crash"),
+                MachineAct::Cancel => Some("cancellation"),
+                _ => None,
+            };
+            met.extend(open.values().flat_map(|one| open.values().map(|other| (*one, *other))));
+            met.extend(open.values().flat_map(|kind| event.map(|event| (*kind, event))));
+            let before = world.journal.len();
+            world.perform(act);
+            for entry in &world.journal[before..] {
+                if let Event::CallExpired { call } = &entry.event {
+                    met.extend(open.get(call).map(|kind| (*kind, "deadline")));
+                }
+            }
+        }
+    }
+    for kind in KINDS {
+        let events = ["crash", "cancellation", "deadline"].into_iter();
+        // A child has none: everything that it waits for itself has one.
+        let events = events.filter(|event| kind != "child" || *event != "deadline");
+        for other in KINDS.into_iter().chain(events) {
+            assert!(met.contains(&(kind, other)), "no script has a wait for {kind} and {other}");
+        }
     }
 }
 

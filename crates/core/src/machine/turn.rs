@@ -138,14 +138,8 @@ pub fn end_turn(head: &Head, now: Timestamp, reply: ModelTurnReply) -> Vec<Event
         });
         return events;
     }
-    if let Some(tree) = tree
-        && let tokens = tokens.saturating_add(tree.others.tokens)
-        && let Some(limit) = tree.max_tokens.filter(|limit| tokens >= *limit)
-    {
-        events.push(Event::Failed {
-            code: failure_code::TOKEN_LIMIT.into(),
-            message: format!("the query and its tree have used {tokens} tokens, the limit of the root is {limit}"),
-        });
+    if let Some(message) = tree.and_then(|tree| tree.token_fault(tokens)) {
+        events.push(Event::Failed { code: failure_code::TOKEN_LIMIT.into(), message });
         return events;
     }
     if head.tools_spent {

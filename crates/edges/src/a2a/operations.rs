@@ -228,19 +228,23 @@ impl AgentRequest {
         wait: Option<Duration>,
     ) -> Result<Snapshot, A2aError> {
         let refuse = |why: &str| Err(A2aError::new(ErrorKind::UnsupportedOperation, why));
-        let open: Vec<_> = OpenWork::of_snapshot(snapshot).calls.iter().map(|open| open.asked.call).collect();
+        let work = OpenWork::of_snapshot(snapshot);
+        let open: Vec<_> = work.calls.iter().map(|open| open.asked.call).collect();
+        // Text while an approval is open is a rejection with that reason, never consent, whatever else is open.
+        if work.awaits_approval() {
+            self.need(Right::Approve)?;
+            let decision = Decision::Rejected { reason: Some(input(message)?) };
+            let asked = AskedDecision { target: DecisionTarget::Every, decision, seen: None };
+            let wait = wait.filter(|_| open.is_empty());
+            let decided = self.engine().decide(self.caller.actor.clone(), key.clone(), asked, wait).await?;
+            if open.is_empty() {
+                return Ok(decided.snapshot);
+            }
+        }
         match snapshot.status() {
             Status::Waiting if !open.is_empty() => {
                 let given = tools::supersede(&open, &input(message)?);
                 self.deliver(key, snapshot, given, wait).await
-            }
-            // Text while an approval is open is a rejection with that reason, never consent.
-            Status::AwaitingApproval => {
-                self.need(Right::Approve)?;
-                let decision = Decision::Rejected { reason: Some(input(message)?) };
-                let asked = AskedDecision { target: DecisionTarget::Every, decision, seen: None };
-                let decided = self.engine().decide(self.caller.actor.clone(), key, asked, wait).await?;
-                Ok(decided.snapshot)
             }
             Status::AwaitingParameters => refuse(
                 "the task waits for the values of parameters; send them as the result of the call that asks for them",
@@ -248,7 +252,7 @@ impl AgentRequest {
             Status::Completed | Status::Failed | Status::Cancelled => {
                 refuse("the task has ended; send a message with its contextId to begin a new one")
             }
-            Status::Queued | Status::Running | Status::Waiting => {
+            Status::Queued | Status::Running | Status::Waiting | Status::AwaitingApproval => {
                 refuse("the task is working and waits for no message; subscribe to it, or cancel it")
             }
             Status::Held => refuse("the task is held; continue it with `POST …/queries/{name}/continue`"),

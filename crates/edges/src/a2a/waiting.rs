@@ -55,6 +55,10 @@ impl OpenWork {
         Self { calls, approvals, requests }
     }
 
+    pub(super) fn awaits_approval(&self) -> bool {
+        !self.approvals.is_empty()
+    }
+
     /// The same without what the task's own query waits for.
     pub(super) fn below(snapshot: &Snapshot) -> Self {
         let mut open = Self::of_snapshot(snapshot);

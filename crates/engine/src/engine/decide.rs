@@ -59,12 +59,46 @@ impl Engine {
         asked: AskedDecision,
         wait: Option<Duration>,
     ) -> Result<DecideReport, EngineError> {
-        let call = if let DecisionTarget::Call(call) = asked.target { Some(call) } else { None };
-        if let Some(owner) = self.inner.owner_of_approval(&key, call).await? {
-            let mut report = Box::pin(self.decide(by, owner, asked, None)).await?;
-            report.snapshot = self.get(&key, wait).await?;
-            return Ok(report);
+        let owners = self.inner.decision_owners(&key, asked.target).await?;
+        if owners != [key.clone()] {
+            return self.decide_in_tree(by, key, owners, asked, wait).await;
         }
+        self.decide_one(by, key, asked, wait).await
+    }
+
+    /// Decides in each of these queries of a tree.
+    async fn decide_in_tree(
+        &self,
+        by: Actor,
+        key: QueryKey,
+        owners: Vec<QueryKey>,
+        asked: AskedDecision,
+        wait: Option<Duration>,
+    ) -> Result<DecideReport, EngineError> {
+        let mut verdicts = Vec::new();
+        for owner in owners {
+            match self.decide_one(by.clone(), owner, asked.clone(), None).await {
+                Ok(report) => verdicts.extend(report.verdicts),
+                // Its approvals were decided, or have expired, since they were looked for.
+                Err(EngineError::NothingToApprove(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if verdicts.is_empty() {
+            return Err(EngineError::NothingToApprove(key.1));
+        }
+        let wait = wait.filter(|_| awaits_next_action(&verdicts));
+        let snapshot = self.get(&key, wait).await?;
+        Ok(DecideReport { verdicts, snapshot })
+    }
+
+    async fn decide_one(
+        &self,
+        by: Actor,
+        key: QueryKey,
+        asked: AskedDecision,
+        wait: Option<Duration>,
+    ) -> Result<DecideReport, EngineError> {
         self.detached(async move |inner| {
             let live = inner.live_queries.entry(&key);
             let AskedDecision { target, decision, seen } = asked;
@@ -85,8 +119,7 @@ impl Engine {
             let changed = !events.is_empty();
             let position = inner.append_and_drive(&live, &mut locked, now, events, "decide.appended")?;
             drop(locked);
-            let awaits_next_action = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
-            let wait = wait.filter(|_| verdicts.iter().any(awaits_next_action));
+            let wait = wait.filter(|_| awaits_next_action(&verdicts));
             let snapshot = inner.answer(&live, position, wait).await?;
             if changed {
                 fault::point("decide.durable");
@@ -95,6 +128,11 @@ impl Engine {
         })
         .await
     }
+}
+
+/// Whether a client that decided this waits for the agent's next action.
+fn awaits_next_action(verdicts: &[(CallId, DecisionVerdict)]) -> bool {
+    verdicts.iter().any(|(_, verdict)| refusal(*verdict).is_none())
 }
 
 /// The code of a decision that was not accepted.
@@ -121,7 +159,7 @@ impl Inner {
         Ok(read.map(|toolset| self.toolsets.share(toolset.sharing(&self.schemas))))
     }
 
-    async fn snapshot_of(&self, live: &LiveQuery, key: &QueryKey) -> Result<Snapshot, EngineError> {
+    pub(crate) async fn snapshot_of(&self, live: &LiveQuery, key: &QueryKey) -> Result<Snapshot, EngineError> {
         let locked = live.lock(&*self.store).await?;
         Ok(Self::state_of(&locked, key)?.snapshot())
     }

@@ -10,7 +10,7 @@ use bosun_core::{
 
 use crate::{
     DeliverReport, Engine, EngineError, QueryKey, Snapshot,
-    engine::{Inner, audit, large_results::LargeResults},
+    engine::{Inner, audit, large_results::LargeResults, owners::ResultOwner},
     fault,
     queries::{append::never, state::QueryState},
     store::Removal,
@@ -33,7 +33,7 @@ impl Engine {
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
-        if let Some(owners) = self.inner.owners(&key, &deliveries).await? {
+        if let Some(owners) = self.inner.result_owners(&key, &deliveries).await? {
             return self.deliver_in_tree(by, key, owners.into_iter().zip(deliveries).collect(), hold, wait).await;
         }
         self.detached(async move |inner| {
@@ -86,17 +86,38 @@ impl Engine {
         &self,
         by: Actor,
         key: QueryKey,
-        results: Vec<(QueryKey, Delivery)>,
+        results: Vec<(ResultOwner, Delivery)>,
         hold: bool,
         wait: Option<Duration>,
     ) -> Result<DeliverReport, EngineError> {
         let mut verdicts = vec![DeliveryVerdict::Unknown; results.len()];
-        let mut by_owner: BTreeMap<QueryKey, Vec<(usize, Delivery)>> = BTreeMap::new();
+        let mut by_owner: BTreeMap<QueryKey, (Vec<usize>, Vec<Delivery>)> = BTreeMap::new();
+        let mut ambiguous = Vec::new();
         for (index, (owner, delivery)) in results.into_iter().enumerate() {
-            by_owner.entry(owner).or_default().push((index, delivery));
+            match owner {
+                ResultOwner::Query(owner) => {
+                    let (places, deliveries) = by_owner.entry(owner).or_default();
+                    places.push(index);
+                    deliveries.push(delivery);
+                }
+                ResultOwner::Ambiguous => {
+                    verdicts[index] = DeliveryVerdict::Ambiguous;
+                    ambiguous.push((delivery, DeliveryVerdict::Ambiguous));
+                }
+            }
         }
-        for (owner, results) in by_owner {
-            let (places, deliveries): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+        let inner = &self.inner;
+        // One invalid entry refuses the whole post, whichever query it is for.
+        for (owner, (_, deliveries)) in &by_owner {
+            let snapshot = inner.snapshot_of(&inner.live_queries.entry(owner), owner).await?;
+            inner.check_values(&snapshot, deliveries).await?;
+        }
+        if !ambiguous.is_empty() {
+            let snapshot = inner.snapshot_of(&inner.live_queries.entry(&key), &key).await?;
+            audit::record_refusals(&*inner.store, &snapshot.head, inner.clock.now(), &by, &ambiguous)?;
+            inner.metrics.delivery_refused(ambiguous.len());
+        }
+        for (owner, (places, deliveries)) in by_owner {
             let report = Box::pin(self.deliver(by.clone(), owner, deliveries, hold, None)).await?;
             for (place, verdict) in places.into_iter().zip(report.verdicts) {
                 verdicts[place] = verdict;

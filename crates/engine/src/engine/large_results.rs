@@ -51,6 +51,16 @@ fn extract_large(outcome: &mut Outcome) -> Option<PendingBlob> {
     Some(PendingBlob { hash, bytes })
 }
 
+/// The hash that an outcome has once it is recorded.
+pub(crate) fn recorded_hash(outcome: &Outcome) -> ContentHash {
+    if !outcome.content().is_some_and(Content::is_too_large_inline) {
+        return outcome.content_hash();
+    }
+    let mut recorded = outcome.clone();
+    let _ = extract_large(&mut recorded);
+    recorded.content_hash()
+}
+
 async fn seal(blobs: &dyn Blobs, pending: &PendingBlob) -> Result<(), StoreError> {
     let mut draft = blobs.begin().await?;
     draft.write(pending.bytes.clone()).await?;
@@ -272,12 +282,13 @@ pub enum UploadError {
 }
 
 impl Engine {
-    /// How a result for `call` would be received now, durably.
+    /// How a result for `call`, of the query or of one below it, would be received now, durably.
     ///
     /// # Errors
     /// If the query does not exist or the store fails.
     pub async fn delivery_state(&self, key: &QueryKey, call: CallId) -> Result<DeliveryState, EngineError> {
-        let snapshot = self.get(key, None).await?;
+        let owner = self.inner.owner_of_call(key, call).await?;
+        let snapshot = self.get(&owner, None).await?;
         Ok(machine::delivery_state(&snapshot.head, self.inner.clock.now(), call))
     }
 

@@ -26,6 +26,7 @@ mod deliver;
 pub(crate) mod freeze;
 pub(crate) mod large_results;
 mod metrics;
+pub(crate) mod owners;
 pub(crate) mod resources;
 pub(crate) mod results;
 mod submit;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bosun_core::{
     Binding, CallId, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Tool, Toolset, Transcript,
-    machine::{self, ChildReport, Delivery, DeliveryTarget, outcome_code},
+    machine::{self, ChildReport, outcome_code},
     query::{AskedLimits, Spec, TargetKind},
     tool::toolset::Mode,
     transcript::{Call, Ending, Message},
@@ -283,85 +283,25 @@ impl Inner {
         Ok(found.into())
     }
 
-    /// All queries below one, also those that have ended, that `is_meant`.
-    async fn find_below(
+    /// Visits a query and all queries below it, also those that have ended. Only one is locked at a time.
+    pub(crate) async fn visit_tree(
         &self,
         key: &QueryKey,
-        is_meant: impl Fn(&QueryState) -> bool,
-    ) -> Result<Vec<QueryKey>, StoreError> {
+        mut visit: impl FnMut(&QueryKey, &QueryState),
+    ) -> Result<(), StoreError> {
         let mut ahead = vec![(key.clone(), None)];
-        let (mut found, mut looked_at) = (Vec::new(), 0);
+        let mut looked_at = 0;
         while let Some((key, uid)) = ahead.pop().filter(|_| looked_at < MAX_LOOKED_AT) {
             looked_at += 1;
             let live = self.live_queries.entry(&key);
             let Some(locked) = live.lock_query(&*self.store, uid).await? else { continue };
             let Some(state) = locked.state() else { continue };
-            if is_meant(state) {
-                found.push(key.clone());
-            }
+            visit(&key, state);
             let children = state.transcript.calls().filter(|call| may_have_child(call));
             let children = children.map(|call| child_key(&key.0, state.head.uid, call.asked.call));
             ahead.extend(children.map(|(key, uid)| (key, Some(uid))));
         }
-        Ok(found)
-    }
-
-    /// Whether the query has, or had, children.
-    async fn has_children(&self, key: &QueryKey) -> Result<bool, StoreError> {
-        let live = self.live_queries.entry(key);
-        let locked = live.lock(&*self.store).await?;
-        Ok(locked.state().is_some_and(|state| state.transcript.calls().any(|call| call.child.is_some())))
-    }
-
-    /// For each result the query of the tree that it is for; `None` if all are for the query itself.
-    pub(crate) async fn owners(
-        &self,
-        key: &QueryKey,
-        deliveries: &[Delivery],
-    ) -> Result<Option<Vec<QueryKey>>, StoreError> {
-        if !self.has_children(key).await? {
-            return Ok(None);
-        }
-        let mut owners = Vec::with_capacity(deliveries.len());
-        for delivery in deliveries {
-            let found = match &delivery.target {
-                DeliveryTarget::Call(call) | DeliveryTarget::Claimed(call, _) => {
-                    self.find_below(key, |state| state.head.call(*call).is_some()).await?
-                }
-                DeliveryTarget::Tool(name) => {
-                    let waits = |head: &Head| head.outside_calls().any(|(call, _)| *call.tool == **name);
-                    let waiting = self.find_below(key, |state| waits(&state.head)).await?;
-                    if waiting.is_empty() {
-                        // It may be a replay of the last result.
-                        self.find_below(key, |state| state.head.calls.iter().any(|call| *call.tool == **name)).await?
-                    } else {
-                        waiting
-                    }
-                }
-            };
-            // One of several queries with an open call of that tool: the query itself says that it is ambiguous, or it
-            // has such a call, and its own comes first.
-            let is_one = found.len() == 1;
-            owners.push(found.into_iter().next().filter(|_| is_one).unwrap_or_else(|| key.clone()));
-        }
-        Ok(Some(owners).filter(|owners| owners.iter().any(|owner| owner != key)))
-    }
-
-    /// The query of the tree that waits for a decision about this call, or about its only one.
-    pub(crate) async fn owner_of_approval(
-        &self,
-        key: &QueryKey,
-        call: Option<CallId>,
-    ) -> Result<Option<QueryKey>, StoreError> {
-        if !self.has_children(key).await? {
-            return Ok(None);
-        }
-        let found = match call {
-            Some(call) => self.find_below(key, |state| state.head.call(call).is_some()).await?,
-            None => self.find_below(key, |state| state.head.approvals().next().is_some()).await?,
-        };
-        let is_one = found.len() == 1;
-        Ok(found.into_iter().next().filter(|owner| is_one && owner != key))
+        Ok(())
     }
 }
 
@@ -487,8 +427,8 @@ impl Engine {
     /// can still be found.
     pub(crate) async fn delete_below(&self, by: &bosun_core::Actor, key: &QueryKey) -> Result<(), EngineError> {
         let inner = &self.inner;
-        let mut below = inner.find_below(key, |_| true).await?;
-        below.retain(|one| one != key);
+        let mut below = Vec::new();
+        inner.visit_tree(key, |one, _| below.extend((one != key).then(|| one.clone()))).await?;
         for child in below.into_iter().rev() {
             match Box::pin(self.delete_one(by.clone(), child)).await {
                 Ok(()) | Err(EngineError::QueryNotFound(..)) => {}

@@ -426,41 +426,56 @@ impl Driver {
         let mut changes = self.live.subscribe();
         let mut since = None;
         loop {
-            let in_tree = self.time_in_tree().await.unwrap_or_default();
-            let left = match self.lock().await {
-                // A query that is gone has no time left either.
-                Ok(None) => return Ok(()),
-                Ok(Some(mut locked)) => {
-                    let (running_time, now) = (locked.running_time(), self.inner.clock.now());
-                    let Some(QueryState { head, .. }) = locked.state() else { return Ok(()) };
-                    let own = head.limits.query_timeout;
-                    let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
-                    let spent = spent + began.elapsed();
-                    let left = own.saturating_sub(spent);
-                    // The others of the tree may spend what is left meanwhile.
-                    let (limit, left) = match in_tree {
-                        Some((others, limit)) if limit.saturating_sub(others + spent) < left => {
-                            (limit, limit.saturating_sub(others + spent))
-                        }
-                        _ => (own, left),
-                    };
-                    let left = if in_tree.is_some() { left.min(LOOKS_AT_TREE) } else { left };
-                    if left.is_zero() {
-                        let message = format!("the query ran longer than {limit:?}");
-                        let events = machine::fail(head, failure_code::QUERY_TIMEOUT, message);
-                        return locked.append(&*self.inner.store, now, events, never).map(|_| ());
-                    }
-                    left
-                }
-                // The work may still end by itself, and will learn more about the failure.
-                Err(_) => AFTER_STORE_FAILURE,
-            };
+            let Some(left) = self.time_left(&mut since).await? else { return Ok(()) };
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
                 // The sender lives as long as `live`.
                 _ = changes.changed() => {}
             }
         }
+    }
+
+    /// Fails a query of a tree that has used up its tokens or its time since the last turn ended. Says whether it did.
+    pub(crate) async fn fail_if_spent(&self, head: &Head) -> Result<bool, StoreError> {
+        let budget = self.inner.tree_budget(head).await?;
+        if let Some(message) = budget.and_then(|(tree, _)| tree.token_fault(head.usage.total())) {
+            self.append(|head| machine::fail(head, failure_code::TOKEN_LIMIT, message)).await?;
+            return Ok(true);
+        }
+        Ok(self.time_left(&mut None).await?.is_none())
+    }
+
+    /// How long the query may run before its time is to be looked at again; `None` if it is over, and the query has
+    /// failed. `since` is the running time when it was first looked at, and when that was.
+    async fn time_left(&self, since: &mut Option<(Duration, Instant)>) -> Result<Option<Duration>, StoreError> {
+        let in_tree = self.time_in_tree().await.unwrap_or_default();
+        let mut locked = match self.lock().await {
+            // A query that is gone has no time left either.
+            Ok(None) => return Ok(None),
+            Ok(Some(locked)) => locked,
+            // The work may still end by itself, and will learn more about the failure.
+            Err(_) => return Ok(Some(AFTER_STORE_FAILURE)),
+        };
+        let (running_time, now) = (locked.running_time(), self.inner.clock.now());
+        let Some(QueryState { head, .. }) = locked.state() else { return Ok(None) };
+        let own = head.limits.query_timeout;
+        let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
+        let spent = spent + began.elapsed();
+        let left = own.saturating_sub(spent);
+        // The others of the tree may spend what is left meanwhile.
+        let (limit, left) = match in_tree {
+            Some((others, limit)) if limit.saturating_sub(others + spent) < left => {
+                (limit, limit.saturating_sub(others + spent))
+            }
+            _ => (own, left),
+        };
+        if left.is_zero() {
+            let message = format!("the query ran longer than {limit:?}");
+            let events = machine::fail(head, failure_code::QUERY_TIMEOUT, message);
+            locked.append(&*self.inner.store, now, events, never)?;
+            return Ok(None);
+        }
+        Ok(Some(if in_tree.is_some() { left.min(LOOKS_AT_TREE) } else { left }))
     }
 }
 

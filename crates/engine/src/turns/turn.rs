@@ -119,6 +119,12 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     let Question { model, request, turns, schema, remembered, selects } = question;
     let spec = Arc::clone(&query.spec);
     let name = &spec.model;
+    // The others of its tree may have used what was left of the budget: then no model is asked.
+    if let Some(head) = &tree
+        && driver.fail_if_spent(head).await?
+    {
+        return Ok(());
+    }
     let (metrics, began) = (Arc::clone(&driver.inner.metrics), Instant::now());
     let reply = tokio::select! {
         // The model is polled first: one that answers at once costs no timer.

@@ -212,6 +212,10 @@ impl McpProcess {
                     json!({"name": "bad_schema", "inputSchema": {"type": "objekt"}}),
                     json!({"name": "echo", "inputSchema": {"type": "object"}}),
                     json!("a text"),
+                    json!({
+                        "name": "remove_all", "annotations": {"destructiveHint": true, "readOnlyHint": true},
+                        "inputSchema": {"type": "object"},
+                    }),
                 ]);
                 page(tools.into(), None)
             }

@@ -134,7 +134,9 @@ impl NangoError {
             (_, "invalid_credentials" | "connection_refresh_backoff") => {
                 Self::AuthExpired { message: "the connection to the provider has expired".to_owned(), link: None }
             }
-            (_, "script_http_error" | "script_api_rate_limit_error") => Self::of_upstream(error),
+            // The code says so, whether or not Nango passes on the provider's answer.
+            (_, "script_api_rate_limit_error") => Self::of_provider_limit(error.get("upstream")),
+            (_, "script_http_error") => Self::of_upstream(error),
             (
                 _,
                 "action_script_runtime_error"
@@ -159,15 +161,18 @@ impl NangoError {
         let answer = answer.filter(|answer| !answer.is_null()).cloned();
         match status {
             Some(401) => Self::AuthExpired { message: "the provider refused the user's login".to_owned(), link: None },
-            Some(429) => {
-                let wait = upstream.and_then(|upstream| upstream.pointer("/headers/retry-after"));
-                let wait = wait.and_then(|wait| wait.as_u64().or_else(|| wait.as_str()?.trim().parse().ok()));
-                let message = "the provider's rate limit is reached; try again later".to_owned();
-                Self::ProviderLimited { message, retry_after: wait.map(Duration::from_secs) }
-            }
+            Some(429) => Self::of_provider_limit(upstream),
             Some(status) => Self::Upstream { message: format!("the provider's API answered {status}"), answer },
             None => Self::Upstream { message: "the provider's API failed".to_owned(), answer },
         }
+    }
+
+    /// The provider's rate limit, with what its answer says about when to try again.
+    fn of_provider_limit(upstream: Option<&Value>) -> Self {
+        let wait = upstream.and_then(|upstream| upstream.pointer("/headers/retry-after"));
+        let wait = wait.and_then(|wait| wait.as_u64().or_else(|| wait.as_str()?.trim().parse().ok()));
+        let message = "the provider's rate limit is reached; try again later".to_owned();
+        Self::ProviderLimited { message, retry_after: wait.map(Duration::from_secs) }
     }
 }
 
@@ -223,12 +228,22 @@ mod tests {
             check(424, &with(json!(429), json!({"retry-after": "7"})), "rate_limited", "provider's rate limit");
         let Outcome::Failure { content, .. } = limited else { panic!() };
         assert_eq!(content, Some(json!({"retryAfterSeconds": 7.0}).into()));
-        check(
-            424,
-            &json!({"error": {"code": "script_api_rate_limit_error"}}),
-            "upstream_error",
-            "the provider's API failed",
-        );
+        check(424, &json!({"error": {"code": "script_http_error"}}), "upstream_error", "the provider's API failed");
+    }
+
+    #[test]
+    fn a_rate_limit_of_the_provider_is_known_by_its_code_alone() {
+        let limited = |more: Value| {
+            let mut body = json!({"error": {"code": "script_api_rate_limit_error"}});
+            body["error"].as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            let outcome = check(424, &body, "rate_limited", "provider's rate limit");
+            let Outcome::Failure { content, .. } = outcome else { panic!() };
+            content
+        };
+        assert_eq!(limited(json!({})), None);
+        assert_eq!(limited(json!({"payload": {"why": 1}, "upstream": null})), None);
+        let upstream = json!({"status": 403, "headers": {"retry-after": 9}, "body": "slow down"});
+        assert_eq!(limited(json!({"upstream": upstream})), Some(json!({"retryAfterSeconds": 9.0}).into()));
     }
 
     #[test]

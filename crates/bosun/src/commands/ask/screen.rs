@@ -11,7 +11,7 @@ use std::{
 
 use anstream::{stderr, stdout};
 use anstyle::{AnsiColor, Style};
-use bosun_client::{ClientError, Event, Observer, OpenCall};
+use bosun_client::{Client, ClientError, Event, Observer, OpenCall, Undecided, Wanted};
 use serde_json::{Value, json};
 
 const DIM: Style = Style::new().dimmed();
@@ -52,6 +52,8 @@ pub(in crate::commands) struct Screen {
     turn: u64,
     streamed: String,
     answer: String,
+    /// The server, for commands that another terminal can run.
+    client: Option<Client>,
 }
 
 impl Screen {
@@ -66,7 +68,13 @@ impl Screen {
             turn: 0,
             streamed: String::new(),
             answer: String::new(),
+            client: None,
         }
+    }
+
+    /// The same, for queries of this server.
+    pub(in crate::commands) fn of_server(detail: Detail, client: &Client) -> Self {
+        Self { client: Some(client.clone()), ..Self::new(detail) }
     }
 
     pub(in crate::commands) fn asking(&self, agent: &str, input: &str) -> io::Result<()> {
@@ -245,9 +253,26 @@ impl Observer for Screen {
         self.step(WARN, "!", &format!("the result of {} was not accepted: {error}", call.name))
     }
 
-    fn undecided(&mut self, call: &OpenCall, query: &str) -> io::Result<()> {
-        let tool = &call.name;
-        self.step(WARN, "!", &format!("{tool} waits for a person; decide with `bosun approvals approve {query}`"))
+    fn undecided(&mut self, undecided: Undecided<'_>) -> io::Result<()> {
+        let Undecided { call: OpenCall { id, name: tool, .. }, query, wanted, data } = undecided;
+        let server = self.client.as_ref().map(server_arguments).unwrap_or_default();
+        let (wants, how) = match wanted {
+            Wanted::Approval => (
+                "approval",
+                format!(
+                    "  approve it: bosun approvals approve {query} {id}{server}\n  \
+                     reject it:  bosun approvals reject {query} {id}{server}"
+                ),
+            ),
+            Wanted::Values => {
+                let url = self.client.as_ref().map(|client| client.query_url(query)).unwrap_or_default();
+                let body = json!({"toolCallId": id, "toolResult": values_template(data)});
+                ("values", format!("  send them: curl '{url}/tool-result' -d '{body}'"))
+            }
+        };
+        self.step(WARN, "!", &format!("{tool} waits for {wants}, and there is no more input; decide from elsewhere:"))?;
+        self.print(&how)?;
+        self.print("  this client waits for it; Ctrl-C leaves the query to the server")
     }
 
     fn lost(&mut self, error: &ClientError) -> io::Result<()> {
@@ -257,6 +282,21 @@ impl Observer for Screen {
     fn reconnected(&mut self) -> io::Result<()> {
         self.step(GOOD, "↻", "reconnected; the query continues where it was")
     }
+}
+
+/// The options with which another command asks the same server.
+fn server_arguments(client: &Client) -> String {
+    let namespace = client.namespace().map(|namespace| format!(" --namespace {namespace}")).unwrap_or_default();
+    format!(" --server {}{namespace}", client.server())
+}
+
+/// The values that a request for parameters asks for, each to be replaced. Only plain names: a model has written them, and
+/// they become a part of a command.
+fn values_template(request: &Value) -> Value {
+    let is_plain = |path: &&str| path.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.[]".contains(letter));
+    let parameters = request["parameters"].as_array().into_iter().flatten();
+    let paths = parameters.filter_map(|parameter| parameter["path"].as_str()).filter(is_plain);
+    paths.map(|path| (path.to_owned(), Value::from("…"))).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// How far a call is, on one line.

@@ -136,7 +136,7 @@ impl Conversation {
     async fn ask(&self, question: &str, interrupts: &mut Signal) -> anyhow::Result<Ended> {
         let name = Client::new_name("chat");
         let question = self.agent_client.question(&name, question).conversation(&self.id);
-        let mut screen = Screen::new(Detail::Calls);
+        let mut screen = Screen::of_server(Detail::Calls, &self.agent_client.client);
         {
             let mut asking = pin!(question.observed_by(&mut screen));
             tokio::select! {

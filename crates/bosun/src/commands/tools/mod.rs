@@ -12,10 +12,10 @@ use std::{
 };
 
 use anyhow::anyhow;
-use bosun_convert::{ConvertOptions, Severity};
+use bosun_convert::Severity;
 use bosun_core::{Binding, Tool, tool::Nango, tool::catalog::Catalog};
 
-use super::{Usage, check, input, report};
+use super::{Usage, check, folder::SourceFolder, input, report};
 
 /// Browse a catalogue, and call its tools by hand.
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,8 @@ impl CatalogArguments {
         let mut is_whole = true;
         for source in input::sources(&paths)? {
             let bytes = source.read()?;
-            let checked = check::read(&bytes, ConvertOptions::default());
+            let folder = SourceFolder::of(&source.path);
+            let checked = check::read(&bytes, folder.options());
             if source.is_incidental && check::is_something_else(&checked) {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 mod behaviours;
 mod commands;
+mod confirm;
 mod over_http;
 mod peers;
 mod pins;

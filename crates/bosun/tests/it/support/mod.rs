@@ -3,6 +3,7 @@
 //! The proofs use the program only from outside: its command line, its HTTP API, and, after it has stopped, its files.
 //! Every wait has a timeout, and every random choice comes from a printed seed, so that a failed run can be repeated.
 
+pub(crate) mod behaviour;
 pub(crate) mod client;
 pub(crate) mod disk;
 pub(crate) mod killer;

@@ -263,6 +263,9 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
     if journal.head.status() != Status::Completed || matches!(spec.input.as_str(), "text" | "words") {
         return;
     }
+    if journal.head.is_team {
+        return check_team(journal, violations);
+    }
     let shown: Vec<_> = messages(&journal.entries)
         .into_iter()
         .filter_map(|message| if let Message::Tool { content, .. } = message { Some(content) } else { None })
@@ -270,6 +273,20 @@ fn check_answer(journal: &Journal, violations: &mut Vec<String>) {
     let answer = answer(&journal.entries).unwrap_or_default();
     if answer != shown.join("|") {
         violations.push(format!("{}: answered `{answer}` after results {shown:?}", journal.head.name));
+    }
+}
+
+/// The answer of a team is that of the member that spoke last.
+fn check_team(journal: &Journal, violations: &mut Vec<String>) {
+    let last = journal.entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::CallFinished { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    // One that is too large for a journal is shown in part.
+    let spoken = last.and_then(|outcome| outcome.content()).and_then(Content::inline_text);
+    let answer = answer(&journal.entries).unwrap_or_default();
+    if last.is_none() || spoken.as_ref().is_some_and(|spoken| spoken != answer) {
+        violations.push(format!("{}: answered `{answer}`, and its last member {last:?}", journal.head.name));
     }
 }
 
@@ -339,16 +356,16 @@ fn check_record(record: &Record, journal: &Journal, tree: &[&Journal], violation
             *fresh.entry(&post.call).or_default() += 1;
         }
     }
-    check_decisions(record, journal, &mut fault);
+    check_decisions(record, tree, &mut fault);
     for (call, times) in fresh.into_iter().filter(|(_, times)| *times > 1) {
         fault(format!("{call}: a result was accepted {times} times"));
     }
 }
 
 /// Each decision matches the answer that its client got, and only one was the first.
-fn check_decisions(record: &Record, journal: &Journal, fault: &mut impl FnMut(String)) {
+fn check_decisions(record: &Record, tree: &[&Journal], fault: &mut impl FnMut(String)) {
     let recorded = |id: &str| {
-        journal.entries.iter().find_map(|entry| match &entry.event {
+        tree.iter().flat_map(|journal| &journal.entries).find_map(|entry| match &entry.event {
             Event::CallApproved { call, .. } if call.to_string() == id => Some(true),
             Event::CallRejected { call, .. } if call.to_string() == id => Some(false),
             _ => None,

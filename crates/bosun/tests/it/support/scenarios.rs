@@ -29,6 +29,12 @@ pub(crate) enum Scenario {
     /// An agent that asks an agent that asks an agent, with a call that must not be repeated on the first level and on
     /// the third, and an outside call on the third.
     Tree,
+    /// An agent that asks an agent, each with a call that must not be repeated and that a person has to approve, and an
+    /// outside call on the second level.
+    GuardedTree,
+    /// A team of an agent and a team whose selector chooses an agent: an outside call and one that continues elsewhere in
+    /// the first, an approval in the second.
+    Team,
     /// An answer at once.
     Text,
     /// This many outside calls at once, from two to ten.
@@ -53,6 +59,8 @@ impl Scenario {
             Self::Pending => "pending".into(),
             Self::Approval => "approval".into(),
             Self::Tree => "tree".into(),
+            Self::GuardedTree => "guarded-tree".into(),
+            Self::Team => "team".into(),
             Self::Text => "text".into(),
             Self::Several(calls) => format!("several-{calls}"),
             Self::Words => "words".into(),
@@ -71,15 +79,17 @@ pub(crate) fn query(name: &str, scenario: Scenario) -> Value {
             "parameters": {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]},
         })
     };
-    let agent = match scenario {
-        Scenario::Approval => "guarded",
-        Scenario::Tree => "root",
-        _ => "prover",
+    let (kind, target) = match scenario {
+        Scenario::Approval => ("agent", "guarded"),
+        Scenario::Tree => ("agent", "root"),
+        Scenario::GuardedTree => ("agent", "captain"),
+        Scenario::Team => ("team", "crew"),
+        _ => ("agent", "prover"),
     };
     json!({
         "name": name,
         "input": scenario.input(),
-        "target": {"type": "agent", "name": agent},
+        "target": {"type": kind, "name": target},
         "toolSource": "hybrid",
         "externalTools": [tool("lookup"), tool("fetch")],
     })
@@ -88,11 +98,11 @@ pub(crate) fn query(name: &str, scenario: Scenario) -> Value {
 /// Writes the manifests and the script into `directory`.
 pub(crate) fn write(directory: &Path) {
     fs::create_dir_all(directory).expect("a directory");
-    fs::write(directory.join("agent.yaml"), MANIFESTS).expect("a manifest");
+    fs::write(directory.join("agent.yaml"), manifests()).expect("a manifest");
     fs::write(directory.join("script.yaml"), script()).expect("a script");
 }
 
-const MANIFESTS: &str = "\
+const MODEL: &str = "\
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
 metadata:
@@ -102,82 +112,62 @@ spec:
   config:
     scripted:
       file: script.yaml
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata:
-  name: prover
-spec:
-  prompt: Prove it.
-  modelRef:
-    name: scripted
-  tools:
-    - type: built-in
-      name: ledger
-    - type: built-in
-      name: ledger_idempotent
-    - type: built-in
-      name: ledger_pending
-    - type: built-in
-      name: calculator
-    - type: built-in
-      name: read_result
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata:
-  name: guarded
-spec:
-  prompt: Prove it.
-  modelRef:
-    name: scripted
-  tools:
-    - type: built-in
-      name: ledger
-      approval: {required: true}
-    - type: built-in
-      name: ledger_idempotent
-    - type: built-in
-      name: read_result
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata:
-  name: root
-spec:
-  prompt: Prove it.
-  modelRef:
-    name: scripted
-  tools:
-    - {type: built-in, name: ledger}
-    - {type: built-in, name: read_result}
-    - {type: agent, name: middle, externalTools: ['*']}
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata:
-  name: middle
-spec:
-  prompt: Prove it.
-  modelRef:
-    name: scripted
-  tools:
-    - {type: built-in, name: ledger_idempotent}
-    - {type: built-in, name: read_result}
-    - {type: agent, name: leaf, externalTools: [lookup]}
----
-apiVersion: ark.mckinsey.com/v1alpha1
-kind: Agent
-metadata:
-  name: leaf
-spec:
-  prompt: Prove it.
-  modelRef:
-    name: scripted
-  tools:
-    - {type: built-in, name: ledger}
-    - {type: built-in, name: read_result}
 ";
+
+/// The agents, and their tools.
+const AGENTS: &[(&str, &[&str])] = &[
+    ("prover", &[LEDGER, IDEMPOTENT, PENDING, "{type: built-in, name: calculator}"]),
+    ("guarded", &[GUARDED, IDEMPOTENT]),
+    ("root", &[LEDGER, "{type: agent, name: middle, externalTools: ['*']}"]),
+    ("middle", &[IDEMPOTENT, "{type: agent, name: leaf, externalTools: [lookup]}"]),
+    ("leaf", &[LEDGER]),
+    ("captain", &[GUARDED, "{type: agent, name: mate, externalTools: ['*']}"]),
+    ("mate", &[GUARDED, IDEMPOTENT]),
+    ("scout", &[PENDING]),
+    ("chooser", &[]),
+];
+
+const LEDGER: &str = "{type: built-in, name: ledger}";
+const GUARDED: &str = "{type: built-in, name: ledger, approval: {required: true}}";
+const IDEMPOTENT: &str = "{type: built-in, name: ledger_idempotent}";
+const PENDING: &str = "{type: built-in, name: ledger_pending}";
+
+const TEAMS: &str = "\
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Team
+metadata:
+  name: desk
+spec:
+  strategy: selector
+  maxTurns: 1
+  selector: {agent: chooser}
+  members:
+    - {name: mate, type: agent}
+    - {name: guarded, type: agent}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Team
+metadata:
+  name: crew
+spec:
+  strategy: sequential
+  members:
+    - {name: scout, type: agent}
+    - {name: desk, type: team}
+";
+
+fn manifests() -> String {
+    let agent = |(name, tools): &(&str, &[&str])| {
+        // Every model may read large results in pages.
+        let tools = [*tools, &["{type: built-in, name: read_result}"]].concat().join(", ");
+        format!(
+            "---\napiVersion: ark.mckinsey.com/v1alpha1\nkind: Agent\nmetadata: {{name: {name}}}\nspec: {{prompt: Prove \
+             it., modelRef: {{name: scripted}}, tools: [{tools}]}}\n"
+        )
+    };
+    MODEL.to_owned() + &AGENTS.iter().map(agent).collect::<String>() + TEAMS
+}
 
 fn script() -> String {
     let several = (2..=10).map(|calls| {
@@ -266,6 +256,34 @@ scenes:
       - call:
           - {tool: ledger, arguments: {entry: leaf}}
           - {tool: lookup, arguments: {key: one}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: guarded-tree}
+    turns:
+      - call:
+          - {tool: mate, arguments: {input: guarded-mate}}
+          - {tool: ledger, arguments: {entry: captain}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: {exactly: guarded-mate}
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: mate}}
+          - {tool: lookup, arguments: {key: one}}
+          - {tool: ledger_idempotent, arguments: {entry: free}}
+      - say: \"{{ result[0] }}|{{ result[1] }}|{{ result[2] }}\"
+  - when: {exactly: team}
+    turns:
+      - call:
+          - {tool: ledger_pending, arguments: {entry: scout}}
+          - {tool: lookup, arguments: {key: one}}
+      - say: \"{{ result[0] }}|{{ result[1] }}\"
+  - when: 'The names are'
+    turns:
+      - say: guarded
+  - when: 'scout:'
+    turns:
+      - call:
+          - {tool: ledger, arguments: {entry: desk}}
+          - {tool: ledger_idempotent, arguments: {entry: free}}
       - say: \"{{ result[0] }}|{{ result[1] }}\"
   - when: {exactly: text}
     turns:

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
+    behaviour::{BEHAVIOURS, ClientBehaviour},
     client::{Answer, Client, LARGE, NoStream, result, spelled_out},
     oracle::{DecisionPost, Post, PostVerdict, Record},
     rng::Rng,
@@ -34,35 +35,6 @@ pub(crate) struct Workload {
     rng: Rng,
     large_results: bool,
     records: Mutex<Vec<Record>>,
-}
-
-/// What a client does with one query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClientBehaviour {
-    /// Answers each call once.
-    Plain,
-    /// Sends the same result twice at once.
-    Twice,
-    /// Sends two different results at once.
-    Rivals,
-    /// Disconnects before it is answered, and reconnects with the same result.
-    Lost,
-    /// Names the tool instead of the call, as the RFC does.
-    ByName,
-    /// All results in one post.
-    Batch,
-    /// Holds the query, and continues it.
-    Hold,
-    /// Never answers, waits for the deadline, and posts too late.
-    Late,
-    /// Cancels.
-    Cancel,
-    /// Cancels and answers at once.
-    CancelRace,
-    /// Deletes the query, whatever it is doing.
-    Delete,
-    /// Changes the query when it is accepted, while it waits, and once more when it has ended.
-    Change,
 }
 
 impl Workload {
@@ -135,77 +107,6 @@ struct QueryClient<'a> {
     large: bool,
     record: Record,
 }
-
-const BEHAVIOURS: &[(Scenario, &[ClientBehaviour])] = &[
-    (
-        Scenario::Outside,
-        &[
-            ClientBehaviour::Plain,
-            ClientBehaviour::Twice,
-            ClientBehaviour::Rivals,
-            ClientBehaviour::Lost,
-            ClientBehaviour::ByName,
-            ClientBehaviour::Hold,
-            ClientBehaviour::Late,
-            ClientBehaviour::Cancel,
-            ClientBehaviour::CancelRace,
-            ClientBehaviour::Delete,
-            ClientBehaviour::Change,
-        ],
-    ),
-    (
-        Scenario::Pair,
-        &[
-            ClientBehaviour::Plain,
-            ClientBehaviour::Twice,
-            ClientBehaviour::Rivals,
-            ClientBehaviour::Lost,
-            ClientBehaviour::Batch,
-            ClientBehaviour::Hold,
-            ClientBehaviour::Change,
-        ],
-    ),
-    (
-        Scenario::Hybrid,
-        &[
-            ClientBehaviour::Plain,
-            ClientBehaviour::Twice,
-            ClientBehaviour::Lost,
-            ClientBehaviour::ByName,
-            ClientBehaviour::CancelRace,
-        ],
-    ),
-    (Scenario::Inside, &[ClientBehaviour::Plain, ClientBehaviour::Lost]),
-    (Scenario::Pending, &[ClientBehaviour::Plain, ClientBehaviour::Lost]),
-    (
-        Scenario::Approval,
-        &[
-            ClientBehaviour::Plain,
-            ClientBehaviour::Twice,
-            ClientBehaviour::Rivals,
-            ClientBehaviour::Lost,
-            ClientBehaviour::Cancel,
-            ClientBehaviour::Late,
-            ClientBehaviour::Change,
-        ],
-    ),
-    (
-        Scenario::Tree,
-        &[
-            ClientBehaviour::Plain,
-            ClientBehaviour::Twice,
-            ClientBehaviour::Rivals,
-            ClientBehaviour::Lost,
-            ClientBehaviour::ByName,
-            ClientBehaviour::Batch,
-            ClientBehaviour::Late,
-            ClientBehaviour::Cancel,
-            ClientBehaviour::CancelRace,
-            ClientBehaviour::Change,
-        ],
-    ),
-    (Scenario::Text, &[ClientBehaviour::Plain, ClientBehaviour::Delete, ClientBehaviour::Change]),
-];
 
 impl<'a> QueryClient<'a> {
     fn new(client: &'a Client, mut rng: Rng, number: u64) -> Self {
@@ -372,7 +273,15 @@ impl<'a> QueryClient<'a> {
         let path = self.approval_path();
         match self.behaviour {
             ClientBehaviour::Cancel => return self.cancel().await,
+            ClientBehaviour::Text => return self.write_text(query).await,
             ClientBehaviour::Change => self.change().await,
+            ClientBehaviour::CancelRace => {
+                let (client, body) = (self.client, decision(&call, approve));
+                let (posted, _) =
+                    tokio::join!(client.retry_until_answered(Method::POST, &path, Some(&body)), self.cancel());
+                self.note_decision(&call, approve, &posted.answer);
+                return self.read().await;
+            }
             ClientBehaviour::Lost => self.send_without_waiting(Method::POST, &path, &decision(&call, approve)).await,
             ClientBehaviour::Twice | ClientBehaviour::Rivals => {
                 let other = if self.behaviour == ClientBehaviour::Rivals { !approve } else { approve };
@@ -389,6 +298,27 @@ impl<'a> QueryClient<'a> {
         }
         let posted = self.client.retry_until_answered(Method::POST, &path, Some(&decision(&call, approve))).await;
         self.note_decision(&call, approve, &posted.answer);
+        self.read().await
+    }
+
+    /// Rejects every approval that is open, in whichever query of the tree, with a text.
+    async fn write_text(&mut self, query: &Answer) -> Answer {
+        let approvals = query.body["approvals"].as_array().cloned().unwrap_or_default();
+        let body = json!({"text": "not like this"});
+        let posted = self.client.retry_until_answered(Method::POST, &self.approval_path(), Some(&body)).await;
+        let verdict = match posted.answer.status {
+            200 => PostVerdict::Accepted,
+            // The lost answer was to the same text.
+            409 if posted.repeated && posted.answer.code() == "approval_not_open" => PostVerdict::Replayed,
+            status => {
+                self.fault(format!("a text was answered with {status}: {}", posted.answer.body));
+                return self.read().await;
+            }
+        };
+        for approval in approvals {
+            let call = approval["id"].as_str().unwrap_or_default().to_owned();
+            self.record.decisions.push(DecisionPost { call, approved: false, verdict });
+        }
         self.read().await
     }
 

@@ -15,7 +15,7 @@ use crate::{
         handlers::{capabilities, events, mcp_servers, namespaces, reload, tool_cache},
         params::ToolFilter,
         resource::{
-            self, body, raw,
+            ResourceListParams, ToolListParams, body, raw,
             wire::{
                 Agent, Deleted, Evaluator, ListedAgent, ListedEvaluator, ListedMemory, ListedModel, ListedTeam,
                 ListedTool, McpServer, McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
@@ -40,7 +40,7 @@ const READING: &[Code] = &[Code::ResourceNotFound];
 /// A table of kinds, followed by operations as they are.
 macro_rules! operations {
     (
-        $($plural:literal $ids:literal $id:literal $words:literal $item:ty, $detail:ty, $create:path, $update:path, $deleted:expr;)*
+        $($plural:literal $ids:literal $id:literal $words:literal $list:ty, $item:ty, $detail:ty, $create:path, $update:path, $deleted:expr;)*
         { $($more:expr,)* }
     ) => {
         pub(super) const OPERATIONS: &[Operation] = &[
@@ -50,7 +50,7 @@ macro_rules! operations {
                     path: concat!("/", $plural),
                     id: concat!("list", $ids),
                     summary: concat!("The ", $words, "s of a namespace"),
-                    parameters: declared::<resource::ResourceListParams>,
+                    parameters: declared::<$list>,
                     body: DescribedBody::None,
                     answer: DescribedAnswer::Json(schema::<List<$item>>),
                     errors: &[Code::NamespaceNotFound],
@@ -102,13 +102,13 @@ macro_rules! operations {
 }
 
 operations! {
-    "agents" "Agents" "Agent" "agent" ListedAgent, Agent, new_agent, agent, DescribedAnswer::Nothing;
-    "models" "Models" "Model" "model" ListedModel, Model, new_model, model, DescribedAnswer::Nothing;
-    "tools" "Tools" "Tool" "tool" ListedTool, Tool, new_tool, tool, DescribedAnswer::Nothing;
-    "memories" "Memories" "Memory" "memory" ListedMemory, Memory, new_memory, memory, DescribedAnswer::Json(schema::<Deleted>);
-    "teams" "Teams" "Team" "team" ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
-    "evaluators" "Evaluators" "Evaluator" "evaluator" ListedEvaluator, Evaluator, new_evaluator, evaluator, DescribedAnswer::Json(schema::<Deleted>);
-    "mcp-servers" "McpServers" "McpServer" "MCP server" McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
+    "agents" "Agents" "Agent" "agent" ResourceListParams, ListedAgent, Agent, new_agent, agent, DescribedAnswer::Nothing;
+    "models" "Models" "Model" "model" ResourceListParams, ListedModel, Model, new_model, model, DescribedAnswer::Nothing;
+    "tools" "Tools" "Tool" "tool" ToolListParams, ListedTool, Tool, new_tool, tool, DescribedAnswer::Nothing;
+    "memories" "Memories" "Memory" "memory" ResourceListParams, ListedMemory, Memory, new_memory, memory, DescribedAnswer::Json(schema::<Deleted>);
+    "teams" "Teams" "Team" "team" ResourceListParams, ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
+    "evaluators" "Evaluators" "Evaluator" "evaluator" ResourceListParams, ListedEvaluator, Evaluator, new_evaluator, evaluator, DescribedAnswer::Json(schema::<Deleted>);
+    "mcp-servers" "McpServers" "McpServer" "MCP server" ResourceListParams, McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
     {
         Operation {
             method: "post",

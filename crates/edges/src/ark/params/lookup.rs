@@ -1,11 +1,16 @@
-//! What a request looks for: queries, records of the audit log, or counts of usage.
+//! What a request looks for: queries, tools, records of the audit log, or counts of usage.
 //!
 //! A time is RFC 3339, a date, or a duration that counts back from now.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bosun_core::{
-    Timestamp, audit::Action, duration, query::TargetKind, tool::label_selector::LabelSelector, usage::Hour,
+    Timestamp, Tool,
+    audit::Action,
+    duration,
+    query::TargetKind,
+    tool::{DEFAULT_CATEGORY, label_selector::LabelSelector},
+    usage::Hour,
 };
 use bosun_engine::store::{QueryPage, RecordSearch};
 use bosun_reading::table::DURATION;
@@ -65,14 +70,11 @@ pub(crate) struct QuerySearch {
 impl ParamGroup for QuerySearch {
     const QUERY: &'static [QueryParameter<Self>] = &[
         QueryParameter {
-            names: &["labelSelector", "label_selector"],
+            names: LABELS,
             description: "Only queries with these labels, as `kubectl get -l` takes them: `team=red,tier in (a, b),!old`",
-            schema: || json!({"type": "string", "minLength": 1, "maxLength": LARGEST_SELECTOR}),
+            schema: selector_schema,
             read: |this, value, _| {
-                if value.len() > LARGEST_SELECTOR {
-                    return Err(format!("a selector of at most {LARGEST_SELECTOR} bytes").into());
-                }
-                this.labels = LabelSelector::parse(value).map_err(|fault| format!("a selector: {fault}"))?;
+                this.labels = read_selector(value)?;
                 Ok(())
             },
         },
@@ -115,8 +117,21 @@ impl ParamGroup for QuerySearch {
     ];
 }
 
+/// The names of the parameter that selects by labels.
+const LABELS: &[&str] = &["labelSelector", "label_selector"];
 /// A selector is compiled into one statement, whose length is limited with it.
 const LARGEST_SELECTOR: usize = 4 * 1024;
+
+fn selector_schema() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": LARGEST_SELECTOR})
+}
+
+fn read_selector(text: &str) -> Result<LabelSelector, Expected> {
+    if text.len() > LARGEST_SELECTOR {
+        return Err(format!("a selector of at most {LARGEST_SELECTOR} bytes").into());
+    }
+    LabelSelector::parse(text).map_err(|fault| format!("a selector: {fault}").into())
+}
 
 fn read_target(text: &str) -> Option<(TargetKind, String)> {
     let (kind, name) = text.split_once('/').unwrap_or((TargetKind::Agent.as_str(), text));
@@ -129,6 +144,56 @@ impl QuerySearch {
         let Self { labels, session, target, since, until } = self;
         let at = |point: PointInTime| point.at(now);
         QueryPage { labels, session, target, since: since.map(at), until: until.map(at), ..page }
+    }
+}
+
+/// Which tools of a namespace are listed: those for which all of this holds.
+#[derive(Debug, Default)]
+pub(crate) struct ToolSearch {
+    category: Option<String>,
+    provider: Option<String>,
+    labels: LabelSelector,
+}
+
+impl ParamGroup for ToolSearch {
+    const QUERY: &'static [QueryParameter<Self>] = &[
+        QueryParameter {
+            names: &["category"],
+            description: "Only tools of this category, whatever its case; a tool without one is in `General`",
+            schema: || json!({"type": "string", "minLength": 1, "examples": ["Email"]}),
+            read: |this, value, _| {
+                this.category = Some(non_empty(value).ok_or("a category")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["provider"],
+            description: "Only tools of this integration (`providerConfigKey`) or server",
+            schema: || json!({"type": "string", "minLength": 1, "examples": ["google-mail-ynxw"]}),
+            read: |this, value, _| {
+                this.provider = Some(non_empty(value).ok_or("the key of an integration, or the name of a server")?);
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: LABELS,
+            description: "Only tools with these labels, as `kubectl get -l` takes them: `team=red,tier in (a, b),!old`",
+            schema: selector_schema,
+            read: |this, value, _| {
+                this.labels = read_selector(value)?;
+                Ok(())
+            },
+        },
+    ];
+}
+
+impl ToolSearch {
+    pub(crate) fn matches(&self, tool: Option<&Tool>, labels: &BTreeMap<String, String>) -> bool {
+        let category = tool.map_or(DEFAULT_CATEGORY, Tool::category);
+        let provider = tool.and_then(|tool| tool.binding.provider());
+        self.category.as_ref().is_none_or(|asked| category.eq_ignore_ascii_case(asked))
+            && self.provider.as_ref().is_none_or(|asked| provider == Some(asked))
+            && self.labels.matches(labels)
     }
 }
 

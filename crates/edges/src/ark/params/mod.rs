@@ -34,7 +34,7 @@ pub(crate) use self::{
     conversation::{ConversationFilter, MemoryFilter, MessageFilter},
     event_filter::EventFilter,
     idempotency::IdempotencyKey,
-    lookup::{AuditFilter, QuerySearch, ToolFilter, UsageFilter},
+    lookup::{AuditFilter, QuerySearch, ToolFilter, ToolSearch, UsageFilter},
     paging::{KubernetesToken, NameToken, PageLimit, Paging, QueryFilter, QueryToken, StateFilter},
     range::{ByteRange, LastEventId},
     result::ResultOptions,

@@ -1,7 +1,8 @@
 //! Resources of all kinds: list, create, read, change, delete.
 //!
 //! Every kind has the same five operations and differs in two things only: how a body becomes a manifest
-//! ([`body`]), and how a manifest is shown ([`show`]). The list of tools depends on the end user ([`tool_list`]). Whether a manifest is in order is not decided here
+//! ([`body`]), and how a manifest is shown ([`show`]). The list of tools has filters, and depends on the end user
+//! ([`tool_list`]). Whether a manifest is in order is not decided here
 //! but where files are read, so that a body and a file are held to the same rules.
 
 pub(crate) mod body;
@@ -16,7 +17,6 @@ mod yaml;
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode, response::Response};
-use bosun_core::Namespace;
 use bosun_engine::{
     Registry,
     resource::{ChangedResource, Resource, ResourceError, ResourceKey, ResourceKind},
@@ -48,7 +48,9 @@ macro_rules! lists {
             Params { given: paging, warnings }: Params<ResourceListParams>,
         ) -> Result<Response, ApiError> {
             namespaces::require(&app, &caller, &namespace).await?;
-            Ok(with_warnings(list(ResourceKind::$kind, &app, &namespace, &paging, $item), &warnings))
+            let registry = app.engine.registry();
+            let resources = registry.resources(ResourceKind::$kind, &namespace);
+            Ok(with_warnings(list(&registry, resources, &paging, $item), &warnings))
         }
     )*};
 }
@@ -108,7 +110,7 @@ macro_rules! operations {
     )*};
 }
 
-pub(super) use tool_list::list_tools;
+pub(super) use tool_list::{ToolListParams, list_tools};
 
 lists! {
     Agent list_agents show::listed_agent;
@@ -130,15 +132,13 @@ operations! {
 }
 
 fn list<Item: Serialize>(
-    kind: ResourceKind,
-    app: &AppState,
-    namespace: &Namespace,
+    registry: &Registry,
+    resources: Vec<Arc<Resource>>,
     paging: &ResourceListParams,
     item: fn(&Registry, &Resource) -> Item,
 ) -> Json<List<Item>> {
-    let registry = app.engine.registry();
-    let ResourcePage { resources, total, continue_token, remaining } = page(&registry, kind, namespace, paging);
-    let items: Vec<_> = resources.iter().map(|resource| item(&registry, resource)).collect();
+    let ResourcePage { resources, total, continue_token, remaining } = page(resources, paging);
+    let items: Vec<_> = resources.iter().map(|resource| item(registry, resource)).collect();
     Json(List { count: items.len(), total, items, continue_token, remaining_item_count: remaining })
 }
 
@@ -153,9 +153,8 @@ struct ResourcePage {
     remaining: Option<u64>,
 }
 
-/// What a request asks for of a kind: all of it, unless it says how much.
-fn page<T>(registry: &Registry, kind: ResourceKind, namespace: &Namespace, paging: &Paging<T>) -> ResourcePage {
-    let mut resources = registry.resources(kind, namespace);
+/// What a request asks for of these resources: all of them, unless it says how many.
+fn page<T>(mut resources: Vec<Arc<Resource>>, paging: &Paging<T>) -> ResourcePage {
     let total = resources.len() as u64;
     if let Some(last) = &paging.continue_token {
         resources.retain(|resource| resource.manifest.key.name > *last);

@@ -122,7 +122,7 @@ fn list_resources(
     namespace: &Namespace,
     paging: &Paging<KubernetesToken>,
 ) -> wire::RawList {
-    let ResourcePage { resources, continue_token, remaining, .. } = page(registry, kind, namespace, paging);
+    let ResourcePage { resources, continue_token, remaining, .. } = page(registry.resources(kind, namespace), paging);
     wire::RawList {
         api_version: kind.api_version(),
         kind: format!("{}List", kind.as_str()),

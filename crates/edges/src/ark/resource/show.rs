@@ -226,6 +226,7 @@ pub(crate) fn listed_tool(registry: &Registry, resource: &Resource) -> wire::Lis
         labels: resource.manifest.description.labels.clone(),
         lc_name: tool.and_then(|tool| tool.lc_name.clone()),
         category: tool.and_then(|tool| tool.category.clone()),
+        provider: tool.and_then(|tool| tool.binding.provider()).map(str::to_owned),
         source,
         location,
         state,

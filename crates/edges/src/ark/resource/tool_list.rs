@@ -1,4 +1,4 @@
-//! The tools of a namespace, as the end user of a request can use them.
+//! The tools of a namespace, by category, provider and labels, as the end user of a request can use them.
 //!
 //! A tool of an integration acts with the login of the end user, so its state depends on the caller: without an end user, the
 //! registry says whether the operator has connected it.
@@ -12,21 +12,32 @@ use bosun_engine::resource::ResourceKind;
 use super::{ResourceListParams, list, show, wire};
 use crate::{
     AppState,
-    ark::{handlers::namespaces, params::Params},
+    ark::{
+        handlers::namespaces,
+        params::{Params, ToolSearch},
+    },
     auth::gate::{Caller, RequestNamespace},
     http::{error::ApiError, warning::with_warnings},
 };
+
+/// A page of the tools that a request looks for.
+pub(crate) type ToolListParams = (ResourceListParams, ToolSearch);
 
 /// `GET …/tools`
 pub(in crate::ark) async fn list_tools(
     State(app): State<AppState>,
     caller: Caller,
     namespace: RequestNamespace,
-    Params { given: paging, mut warnings }: Params<ResourceListParams>,
+    Params { given: (paging, search), mut warnings }: Params<ToolListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let mut listed = list(ResourceKind::Tool, &app, &namespace, &paging, show::listed_tool);
     let registry = app.engine.registry();
+    let mut resources = registry.resources(ResourceKind::Tool, &namespace);
+    resources.retain(|resource| {
+        let tool = registry.tool(&namespace, &resource.manifest.key.name);
+        search.matches(tool, &resource.manifest.description.labels)
+    });
+    let mut listed = list(&registry, resources, &paging, show::listed_tool);
     let provider =
         |tool: &wire::ListedTool| match registry.tool(&namespace, &tool.listed.name).map(|tool| &tool.binding) {
             Some(Binding::Nango(nango)) => Some(nango.provider().to_owned()),

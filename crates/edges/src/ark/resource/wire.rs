@@ -147,6 +147,9 @@ pub(crate) struct ListedTool {
     pub(super) lc_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) category: Option<String>,
+    /// The integration or the server that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) provider: Option<String>,
     pub(super) source: ToolSource,
     /// The name of its file, its URL, or its server.
     #[serde(skip_serializing_if = "Option::is_none")]
