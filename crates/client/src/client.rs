@@ -57,6 +57,24 @@ impl std::fmt::Debug for Key {
     }
 }
 
+/// A result that has a request of its own.
+struct LargeResult {
+    kind: &'static str,
+    content: String,
+}
+
+impl LargeResult {
+    /// `None` if the result is small enough for the JSON of a delivery.
+    fn of(result: &Value) -> Option<Self> {
+        let (kind, content) = match result {
+            Value::String(text) if text.len() <= INLINE_BYTES => return None,
+            Value::String(text) => ("text/plain", text.clone()),
+            value => ("application/json", value.to_string()),
+        };
+        (content.len() > INLINE_BYTES).then_some(Self { kind, content })
+    }
+}
+
 /// The answer to a delivered result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
@@ -222,33 +240,47 @@ impl Client {
     ) -> Result<Delivered, ClientError> {
         let (id, tool) = (&call.id, &call.name);
         let body = match outcome {
-            Ok(Value::String(text)) if text.len() > INLINE_BYTES => {
-                return self.upload(query, call, "text/plain", text.clone()).await;
-            }
-            Ok(Value::String(text)) => {
-                json!({ "toolCallId": id, "toolName": tool, "toolResult": text, "success": true })
-            }
-            Ok(value) => {
-                let text = value.to_string();
-                if text.len() > INLINE_BYTES {
-                    return self.upload(query, call, "application/json", text).await;
-                }
-                json!({ "toolCallId": id, "toolName": tool, "toolResult": value, "success": true })
-            }
+            Ok(result) => match LargeResult::of(result) {
+                Some(large) => return self.upload(query, id, &[("wait", "0")], large).await,
+                None => json!({ "toolCallId": id, "toolName": tool, "toolResult": result, "success": true }),
+            },
             Err(error) => json!({ "toolCallId": id, "toolName": tool, "success": false, "error": error }),
         };
         let url = self.url_with(&["queries", query, "tool-result"], &[("wait", "0")]);
         self.delivered(self.request(Method::POST, url).json(&body)).await
     }
 
+    /// Delivers the outcome of a call that this worker has claimed. A result that is too large for JSON is uploaded.
+    ///
+    /// # Errors
+    /// If the server is unreachable, or does not accept the outcome: `lease_lost` if another worker may have the call.
+    pub async fn deliver_claimed(
+        &self,
+        query: &str,
+        id: &str,
+        lease: &str,
+        outcome: &Result<Value, String>,
+    ) -> Result<(), ClientError> {
+        let body = match outcome {
+            Ok(result) => match LargeResult::of(result) {
+                Some(large) => {
+                    return self.upload(query, id, &[("wait", "0"), ("lease", lease)], large).await.map(drop);
+                }
+                None => json!({"lease": lease, "result": result}),
+            },
+            Err(error) => json!({"lease": lease, "error": error}),
+        };
+        self.post_to(&["tool-calls", id, "result"], &[], &body).await.map(drop)
+    }
+
     async fn upload(
         &self,
         query: &str,
-        call: &OpenCall,
-        kind: &str,
-        content: String,
+        id: &str,
+        parameters: &[(&str, &str)],
+        LargeResult { kind, content }: LargeResult,
     ) -> Result<Delivered, ClientError> {
-        let url = self.url_with(&["queries", query, "tool-calls", &call.id, "result"], &[("wait", "0")]);
+        let url = self.url_with(&["queries", query, "tool-calls", id, "result"], parameters);
         self.delivered(self.request(Method::PUT, url).header(CONTENT_TYPE, kind).body(content)).await
     }
 

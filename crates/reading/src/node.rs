@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::SourcePlace;
+use crate::{
+    SourcePlace,
+    path::{Step, steps},
+};
 
 /// A value that [`Fields`](crate::Fields) can read.
 pub trait Tree: Sized {
@@ -118,6 +121,22 @@ impl Node {
     #[must_use]
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |node, name| node.member(name))
+    }
+
+    /// Where the value at `path` begins, or the last one on the way to it.
+    #[must_use]
+    pub fn place_at(&self, path: &str) -> SourcePlace {
+        let mut node = self;
+        for step in steps(path) {
+            let next = match (&step, &node.data) {
+                (Step::Key(name), _) => node.member(name),
+                (Step::Index(index), Data::List(items)) => items.get(*index),
+                (Step::Index(_), _) => None,
+            };
+            let Some(next) = next else { break };
+            node = next;
+        }
+        node.place
     }
 
     /// The same value as JSON; keys keep their order.

@@ -101,6 +101,21 @@ export class Bosun {
 	async get(path) {
 		return await (await fetch(`${this.url}/v1${path}`)).json();
 	}
+
+	/** Creates a query and returns it. */
+	async post(query) {
+		const answer = await fetch(`${this.url}/v1/queries`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(query) });
+		return await answer.json();
+	}
+}
+
+/** A server that answers only those who have its key, and both halves of the key. */
+export async function startLocked({ folder, manifests }) {
+	const keys = join(folder, 'keys.toml');
+	const key = JSON.parse(execFileSync(env('BOSUN'), ['keys', 'create', 'n8n', '--json', '--auth', keys], { encoding: 'utf8' }));
+	const locked = join(folder, 'locked');
+	mkdirSync(locked);
+	return { server: await Bosun.start({ folder: locked, manifests, args: ['--auth', keys] }), publicKey: key.public_key, secretKey: key.secret_key };
 }
 
 /** OpenAI's API, played from a script. */

@@ -1,6 +1,6 @@
 // The sample workflows of examples/n8n and what can happen to them, in the real n8n: run by `make e2e-n8n`.
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -8,14 +8,15 @@ import { promisify } from 'node:util';
 
 import { ARK_NODES, CASES, HAS_QUALITY_GATE } from './ark-nodes.mjs';
 import { openEditor } from './browser/editor.mjs';
+import { ReaderShell } from './reader.mjs';
 import { REPOSITORY, until } from './lib.mjs';
 import { startEverything } from './world.mjs';
 
-let world, n8n, bosun, services, mail;
+let world, n8n, bosun, services, mail, locked;
 
 before(async () => {
 	world = await startEverything();
-	({ n8n, bosun, services, mail } = world);
+	({ n8n, bosun, services, mail, locked } = world);
 });
 
 after(async () => await world?.stop());
@@ -187,6 +188,129 @@ describe('a memory node of n8n', () => {
 	});
 });
 
+describe('options', () => {
+	const option = async (path, input) => await run(`e2e-${path}`, { input });
+
+	it('Result Format: the response alone', async () => {
+		assert.deepEqual(await option('format-response', 'Greet me'), { response: 'Hello from ARK' });
+	});
+
+	it('Result Format: the fields of the JSON that the agent wrote', async () => {
+		assert.deepEqual(await option('format-json', 'Answer in JSON'), { answer: 42 });
+	});
+
+	it('Output Schema', async () => {
+		assert.deepEqual((await option('schema', 'Answer in JSON')).output, { answer: 42 });
+	});
+
+	it('Wait for Answer off: the item names the query, which continues', async () => {
+		const { queryName, status, response } = await option('no-wait', 'Take your time');
+		assert.notEqual(status, 'completed');
+		assert.equal(response, undefined);
+		const ended = await until('the answer', async () => {
+			const query = await bosun.get(`/queries/${queryName}?view=rfc&wait=5s`);
+			return query.status === 'completed' && query;
+		});
+		assert.equal(ended.response, 'Here I am');
+	});
+
+	it('Timeout ends the query, and the workflow continues if the node says so', async () => {
+		const { error } = await option('timeout', 'Take your time');
+		assert.match(error, /^The query failed: the query ran longer than 1s/);
+	});
+
+	it('an agent that does not exist is the error of its item', async () => {
+		assert.match((await option('missing-agent', 'Greet me')).error, /missing-agent/);
+	});
+
+	it('Tool Timeout: the agent reads that the tool was too slow', async () => {
+		const item = await option('tool-timeout', 'Ask the slow tool');
+		services.release();
+		assert.match(item.response, /Tool execution timeout: "slow" took longer than 1 s/);
+		assert.deepEqual(history(item), ['slow external failed']);
+	});
+
+	it('Cache Results: the same call of a query runs once', async () => {
+		const counted = async (path) => (await option(path, 'Count twice')).response.match(/\d+/)[0];
+		const before = Number(await counted('uncached'));
+		assert.equal(Number(await counted('cached')), before + 1);
+		assert.equal(Number(await counted('uncached')), before + 3);
+	});
+
+	it('Max Tool Calls: the call too many fails, and the agent still answers', async () => {
+		const item = await option('max-calls', 'Count in one turn');
+		assert.deepEqual(history(item).map((line) => line.split(' ').at(-1)), ['ok', 'failed']);
+	});
+
+	it('Model, Temperature, Max Tokens and Agent Parameters count for the query, and leave the agent as it is', async () => {
+		const before = await bosun.get('/agents/ark-helper');
+		const item = await option('dynamic', 'Greet {{.who}}');
+		assert.equal(item.response, 'Hello Ada, from the other model');
+		assert.deepEqual(await bosun.get('/agents/ark-helper'), before);
+	});
+
+	it('Session ID and Memory of the server: the second query continues the conversation', async () => {
+		await option('session', 'Greet me');
+		await option('session', 'Greet me again');
+		const { messages } = await bosun.get('/conversations/one-session');
+		assert.deepEqual(messages.map(({ message }) => message.content), ['Greet me', 'Hello from ARK', 'Greet me again', 'Hello from ARK']);
+	});
+
+	it('a connected tool that the agent has, too, is not used, and the output says so once', async () => {
+		const item = await option('shadowed', 'Calculate 8432 / 4');
+		assert.deepEqual(history(item), ['calculator internal ok']);
+		assert.deepEqual(item.warnings, ['tool `calculator` of the client is not used: the agent has a tool of that name']);
+	});
+
+	it('an AI Agent Tool of version 2.2 runs with a tool of its own', async () => {
+		const item = await option('agent-tool-2', 'Ask the old researcher');
+		assert.equal(item.response, 'It said: AHOY');
+		assert.deepEqual(history(item), ['researcher external ok']);
+	});
+
+	it('a large result of a connected tool is streamed to the server', async () => {
+		const item = await option('large-result', 'Read everything');
+		assert.equal(item.response, 'I have read it');
+		assert(item.toolExecutionHistory[0].largeResult?.size > 2_000_000, JSON.stringify(item));
+	});
+
+	it('a large result of a worker, too', async () => {
+		const { name } = await bosun.post({ input: 'Read the archive', target: { type: 'agent', name: 'archivist' } });
+		const ended = await until('the answer', async () => {
+			const query = await bosun.get(`/queries/${name}?view=rfc`);
+			return query.status === 'completed' && query;
+		});
+		assert.equal(ended.toolExecutionHistory[0].largeResult.size, 2_000_000);
+	});
+});
+
+describe('a server with keys', () => {
+	for (const path of ['bearer', 'key-pair']) {
+		it(`answers a credential with a ${path}`, async () => {
+			assert.equal((await run(`e2e-${path}`, { input: 'Greet me' })).response, 'Hello from ARK');
+		});
+	}
+
+	it('refuses one without', async () => {
+		assert.match((await run('e2e-no-key', { input: 'Greet me' })).error, /authorization/);
+	});
+
+	it('lists its agents, and tests the credential, with the key', async () => {
+		const listed = await n8n.rest('POST', '/dynamic-node-parameters/options', {
+			path: 'parameters.agent',
+			methodName: 'getAgents',
+			nodeTypeAndVersion: { name: 'n8n-nodes-bosun.arkAgentAdvanced', version: 1 },
+			currentNodeParameters: {},
+			credentials: { bosunArkApi: { id: 'bosunarkbearer01', name: 'ARK API' } },
+		});
+		assert(listed.data.some(({ value }) => value === 'ark-helper'), JSON.stringify(listed.data));
+		const test = async (bearerToken) =>
+			(await n8n.rest('POST', '/credentials/test', { credentials: { id: 'bosunarkbearer01', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: locked.server.url, namespace: '', authScheme: 'bearer', bearerToken } } })).data.status;
+		assert.equal(await test(locked.secretKey), 'OK');
+		assert.equal(await test('sk-ark-wrong'), 'Error');
+	});
+});
+
 describe('9: a workflow that serves a tool', () => {
 	it('answers an agent that `bosun query` asks', async () => {
 		const { stdout } = await promisify(execFile)(process.env.BOSUN, ['query', '--agent', 'harbour-master', 'How is the weather in the harbour of Lisbon?'], { env: { ...process.env, BOSUN_SERVER: bosun.url }, timeout: 60_000 });
@@ -197,9 +321,7 @@ describe('9: a workflow that serves a tool', () => {
 		await bosun.kill();
 		await bosun.start();
 		const ask = async () => {
-			const body = { input: 'How is the weather in the harbour of Lisbon?', target: { type: 'agent', name: 'harbour-master' } };
-			const answer = await fetch(`${bosun.url}/v1/queries`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-			const { name } = await answer.json();
+			const { name } = await bosun.post({ input: 'How is the weather in the harbour of Lisbon?', target: { type: 'agent', name: 'harbour-master' } });
 			return await until('the answer', async () => {
 				const { status } = await bosun.get(`/queries/${name}?wait=5s`);
 				return status.phase === 'done' && status.response.content;
@@ -269,13 +391,14 @@ describe('11: the sample of a quality gate', { skip: HAS_QUALITY_GATE ? false : 
 
 describe('the docs', () => {
 	for (const page of ['n8n-tutorial.md', 'testing-n8n-tools.md']) {
-		it(`the commands of ${page} run as they are printed`, () => {
+		it(`the commands of ${page} run as they are printed`, async () => {
 			const text = readFileSync(join(REPOSITORY, 'docs', page), 'utf8');
-			const commands = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block);
-			assert(commands.length > 0);
-			for (const command of commands) {
-				const here = command.replaceAll('curl ', 'curl --fail-with-body --silent ').replaceAll('localhost:8080', new URL(bosun.url).host).replaceAll('localhost:5678', new URL(n8n.url).host);
-				execFileSync('sh', ['-ec', here], { stdio: ['ignore', 'pipe', 'inherit'] });
+			const blocks = [...text.matchAll(/^```sh( server)?\n(.*?)^```$/gms)].map(([, isServer, command]) => ({ isServer, command: command.trim() }));
+			assert(blocks.length > 0);
+			const shell = new ReaderShell(world.folder);
+			for (const { isServer, command } of blocks) {
+				if (isServer) await shell.startAndStop(command);
+				else await shell.run(command, { 'localhost:8080': new URL(bosun.url).host, 'localhost:5678': new URL(n8n.url).host, 'localhost:8091': `localhost:${services.port}` });
 			}
 		});
 	}

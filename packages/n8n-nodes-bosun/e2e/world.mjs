@@ -3,8 +3,9 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { ARK_NODES, CREDENTIAL, HAS_QUALITY_GATE, writeQualityGate, writeWorkflows } from './ark-nodes.mjs';
-import { Bosun, copyWith, freePort, N8n, PACKAGE, REPOSITORY, startModelApi, workFolder } from './lib.mjs';
+import { Bosun, copyWith, freePort, N8n, PACKAGE, REPOSITORY, startLocked, startModelApi, workFolder } from './lib.mjs';
 import { startMailServer } from './mail.mjs';
+import { writeOptionWorkflows } from './options.mjs';
 import { startServices } from './services.mjs';
 
 /** 2.8.4 does not put the name of the node before those of an MCP server's tools. */
@@ -17,6 +18,7 @@ export async function startEverything() {
 	const port = await freePort();
 	const addresses = { 'localhost:8091': `localhost:${services.port}`, 'localhost:5678': `127.0.0.1:${port}`, ...(isOld ? { mcp_adder: 'adder' } : {}) };
 	const samples = copyWith(join(REPOSITORY, 'examples/n8n'), join(folder, 'samples'), addresses);
+	writeOptionWorkflows(samples);
 	copyWith(join(PACKAGE, 'e2e/workflows'), samples, addresses);
 	copyWith(join(PACKAGE, 'e2e/agents'), join(samples, 'agents'), addresses);
 	// The scenes of the scenarios follow those of the samples.
@@ -27,6 +29,8 @@ export async function startEverything() {
 
 	const models = await startModelApi({ folder, script: join(samples, 'models.script.yaml') });
 	const bosun = await Bosun.start({ folder, manifests: join(samples, 'agents') });
+	const locked = await startLocked({ folder, manifests: join(samples, 'agents') });
+	const lockedCredential = (id, authentication) => ({ id, name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: locked.server.url, namespace: '', ...authentication } });
 	const n8n = await N8n.start({
 		folder,
 		port,
@@ -34,6 +38,9 @@ export async function startEverything() {
 		extraPackages: ARK_NODES ? [ARK_NODES] : [],
 		credentials: [
 			{ id: 'bosunark00000001', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: bosun.url, namespace: 'default', authScheme: 'none' } },
+			lockedCredential('bosunarkbearer01', { authScheme: 'bearer', bearerToken: locked.secretKey }),
+			lockedCredential('bosunarkkeypair1', { authScheme: 'basic', apiKey: `${locked.publicKey}:${locked.secretKey}` }),
+			lockedCredential('bosunarknokey001', { authScheme: 'none' }),
 			...(ARK_NODES ? [{ ...CREDENTIAL, data: { baseUrl: bosun.url, namespace: 'default', authScheme: 'none' } }] : []),
 			{ id: 'openaistand00001', name: 'OpenAI (scripted)', type: 'openAiApi', data: { apiKey: 'none', url: `${models.url}/v1` } },
 			{ id: 'smtpstandin00001', name: 'SMTP', type: 'smtp', data: { user: 'u', password: 'p', host: '127.0.0.1', port: mail.port, secure: false, disableStartTls: true } },
@@ -42,10 +49,11 @@ export async function startEverything() {
 	});
 	await n8n.publish();
 	return {
-		...{ bosun, n8n, services, mail },
+		...{ folder, bosun, n8n, services, mail, locked },
 		async stop() {
 			await n8n.stop();
 			await bosun.stop();
+			await locked.server.stop();
 			await models.stop();
 			services.stop();
 			mail.stop();

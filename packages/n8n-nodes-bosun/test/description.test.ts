@@ -26,8 +26,8 @@ describe('ARK Agent Advanced', () => {
 		expect(source.options).toEqual(
 			expect.arrayContaining([
 				{ name: 'ARK Tools Only', value: 'ark', description: 'Use tools configured in ARK agent CRD' },
-				{ name: 'N8n Tools Only', value: 'n8n', description: 'Use tools connected as sub-nodes' },
-				{ name: 'Hybrid (ARK + N8n)', value: 'hybrid', description: 'Merge ARK and n8n tools (recommended)' },
+				{ name: 'n8n Tools Only', value: 'n8n', description: 'Use tools connected as sub-nodes' },
+				{ name: 'Hybrid (ARK + n8n)', value: 'hybrid', description: 'Merge ARK and n8n tools (recommended)' },
 			]),
 		);
 	});

@@ -16,7 +16,6 @@ const done = query('completed', { response: 'Here you are', toolExecutionHistory
 /** Answers creates, deliveries and everything else in turn. */
 function server(answers: { create?: Answer[]; deliver?: Answer[]; other?: Answer[] }): (request: Received) => Answer {
 	return ({ method, path }) => {
-		if (path.includes('/agents/')) return { body: { spec: { tools: [{ type: 'builtin', name: 'shared' }] } } };
 		const kind = method === 'POST' && path.endsWith('/queries') ? 'create' : path.endsWith('/tool-result') ? 'deliver' : 'other';
 		return answers[kind]?.shift() ?? { status: 404, body: { error: { code: 'query_not_found', message: `no answer for ${method} ${path}` } } };
 	};
@@ -132,27 +131,14 @@ describe('a query', () => {
 		expect(ark.received).toEqual([]);
 	});
 
-	it('shows the warnings of the server', async () => {
-		await start({ create: [{ body: { ...done, warnings: ['the agent has a tool Calculator of its own'] } }] });
+	it('shows the warnings of the server once, such as that the agent has a tool of the same name', async () => {
+		const warning = 'tool `Calculator` of the client is not used: the agent has a tool of that name';
+		await start({ create: [{ body: { ...done, warnings: [warning] } }] });
 		const { given, items } = await execute({ tools: connected });
-		expect(given.addExecutionHints).toHaveBeenCalledWith({ message: 'the agent has a tool Calculator of its own', location: 'outputPane', type: 'warning' });
-		expect(items[0].json.warnings).toEqual(['the agent has a tool Calculator of its own']);
-	});
-});
-
-describe('a tool that the agent has, too', () => {
-	it('is not used, and the output says so', async () => {
-		await start({ create: [{ body: done }] });
-		const { given, items } = await execute({ tools: [{ supply: tool('shared', vi.fn()), node: 'My tool' }, ...connected] });
-		const warning = 'The agent has a tool "shared" of its own, and uses it instead of "My tool"';
+		const hints = vi.mocked(given.addExecutionHints).mock.calls.flat().filter(({ type }) => type === 'warning');
+		expect(hints).toEqual([{ message: warning, location: 'outputPane', type: 'warning' }]);
 		expect(items[0].json.warnings).toEqual([warning]);
-		expect(given.addExecutionHints).toHaveBeenCalledWith({ message: warning, location: 'outputPane', type: 'warning' });
-	});
-
-	it.each(['n8n', 'ark'])('does not matter in mode %s', async (toolSource) => {
-		await start({ create: [{ body: done }] });
-		const { items } = await execute({ tools: [{ supply: tool('shared', vi.fn()), node: 'My tool' }], parameters: { toolSource } });
-		expect(items[0].json).not.toHaveProperty('warnings');
+		expect(ark.received).toHaveLength(1);
 	});
 });
 
@@ -257,6 +243,14 @@ describe('a server', () => {
 		const bodies = ark.received.map(({ body }) => JSON.stringify(body));
 		expect(bodies[0]).toBe(bodies[1]);
 		expect(bodies[3]).toBe(bodies[4]);
+	});
+
+	it('that has too many requests is asked again with the same request', async () => {
+		await start({ create: [{ status: 429, body: { error: { code: 'rate_limited', message: 'too many requests' } } }, { body: done }] });
+		const { items } = await execute();
+		expect(items[0].json.response).toBe('Here you are');
+		expect(ark.received.map(({ method, path }) => `${method} ${path}`)).toEqual(Array(2).fill('POST /v1/namespaces/default/queries'));
+		expect(ark.received[0].body).toEqual(ark.received[1].body);
 	});
 
 	it('that refuses is not asked again, and the error says why', async () => {
@@ -443,11 +437,14 @@ describe('calls for the engine of n8n', () => {
 	const answered = (request: EngineRequest, json: object): EngineResponse =>
 		({ metadata: request.metadata, actionResponses: request.actions.map((action) => ({ action, data: { data: { ai_tool: [[{ json }]] } } })) }) as unknown as EngineResponse;
 
+	/** A create that was answered before, with what has become of the query. */
+	const again = (body: object): Answer => ({ headers: { 'idempotent-replayed': 'true' }, body });
+	const creates = () => ark.received.filter(({ method, path }) => method === 'POST' && path.endsWith('/queries'));
+
 	it('are returned, and their results delivered when the node is entered again', async () => {
 		await start({
-			create: [{ body: pausedOn(call('c1', 'Calculator', { input: '1' }), call('c2', 'researcher', { task: 'boats' })) }],
+			create: [{ body: pausedOn(call('c1', 'Calculator', { input: '1' }), call('c2', 'researcher', { task: 'boats' })) }, again(pausedOn(call('c2', 'researcher', { task: 'boats' })))],
 			deliver: [{ body: pausedOn(call('c2', 'researcher')) }, { body: done }],
-			other: [{ body: pausedOn(call('c2', 'researcher', { task: 'boats' })) }],
 		});
 		const first = (await execute({ tools: [agentTool, ...connected] })).result as EngineRequest;
 		expect(ark.received[1].body.toolResults.map(({ toolCallId }: { toolCallId: string }) => toolCallId)).toEqual(['c1']);
@@ -455,14 +452,50 @@ describe('calls for the engine of n8n', () => {
 		expect(first).toMatchObject({ actions: [{ actionType: 'ExecutionNodeAction', nodeName: 'Researcher', input: { task: 'boats' }, id: 'c2', type: 'ai_tool' }], metadata: { queries: { 0: 'q' } } });
 
 		const { items } = await execute({ tools: [agentTool, ...connected] }, answered(first, { output: 'boats float' }));
-		expect(ark.received.filter(({ path }) => path.endsWith('/queries'))).toHaveLength(1);
+		expect(creates()).toHaveLength(2);
+		expect({ ...creates()[1].body, name: '' }).toEqual({ ...creates()[0].body, name: '' });
+		expect(creates()[1].query).toEqual({ wait: '0s', view: 'rfc' });
+		expect(ark.received.filter(({ method }) => method === 'GET')).toEqual([]);
 		expect(ark.received.at(-1)!.body.toolResults).toMatchObject([{ toolCallId: 'c2', success: true, result: 'boats float' }]);
 		expect(items[0].json.response).toBe('Here you are');
 	});
 
+	it.each([
+		[409, 'query_exists'],
+		[422, 'agent_not_found'],
+	])('of a query whose create is answered with %s %s continue from what the server has', async (status, code) => {
+		const paused = pausedOn(call('c2', 'researcher', {}));
+		await start({ create: [{ body: paused }, { status, body: { error: { code, message: 'no' } } }], other: [{ body: paused }], deliver: [{ body: done }] });
+		const first = (await execute({ tools: [agentTool] })).result as EngineRequest;
+		const { items } = await execute({ tools: [agentTool], parameters: { input: 'It is noon by now' } }, answered(first, { output: 'boats float' }));
+		expect(ark.received.map(({ method, path }) => `${method} ${path.split('/default')[1]}`)).toEqual(['POST /queries', 'POST /queries', 'GET /queries/q', 'POST /queries/q/tool-result']);
+		expect(items[0].json.response).toBe('Here you are');
+	});
+
+	it('of a query that an earlier execution had left waiting read it again', async () => {
+		const paused = { ...pausedOn(call('c2', 'researcher', {})), name: 'left' };
+		await start({ other: [{ body: { items: [{ name: 'left' }] } }, { body: paused }, { body: paused }], deliver: [{ body: done }] });
+		const setup = { tools: [agentTool], parameters: { sessionId: 's1', options: { resumeWaiting: true } } };
+		const first = (await execute(setup)).result as EngineRequest;
+		const { items } = await execute(setup, answered(first, { output: 'boats float' }));
+		expect(creates()).toEqual([]);
+		expect(items[0].json).toMatchObject({ response: 'Here you are', resumed: true });
+	});
+
+	it('do not ask again what has failed for another item', async () => {
+		const failed = query('failed', { error: { code: 'x', message: 'no' } });
+		const paused = pausedOn(call('c2', 'researcher', {}));
+		await start({ create: [{ body: failed }, { body: paused }, again(failed), again(paused)], deliver: [{ body: done }] });
+		const setup = { items: 2, tools: [agentTool], continueOnFail: true };
+		const first = (await execute(setup)).result as EngineRequest;
+		const { items } = await execute(setup, answered(first, { output: 'boats float' }));
+		expect(items.map(({ json }) => json.error ?? json.response)).toEqual(['The query failed: no', 'Here you are']);
+		expect(creates()).toHaveLength(4);
+	});
+
 	it('of a later item do not save the answer of a finished one again', async () => {
 		const paused = pausedOn(call('c2', 'researcher', { task: 'boats' }));
-		await start({ create: [{ body: done }, { body: paused }], other: [{ body: done }, { body: paused }], deliver: [{ body: done }] });
+		await start({ create: [{ body: done }, { body: paused }, again(done), again(paused)], deliver: [{ body: done }] });
 		const memory = { loadMemoryVariables: async () => ({ chat_history: [] }), saveContext: vi.fn(async () => {}) };
 		const setup = { items: 2, tools: [agentTool], memory };
 		const first = (await execute(setup)).result as EngineRequest;
@@ -474,7 +507,7 @@ describe('calls for the engine of n8n', () => {
 
 	it('through a gate ask a person first, then run the tool', async () => {
 		const paused = pausedOn(call('c1', 'send', { to: 'ann' }));
-		await start({ create: [{ body: paused }], other: [{ body: paused }, { body: paused }], deliver: [{ body: done }] });
+		await start({ create: [{ body: paused }, again(paused), again(paused)], deliver: [{ body: done }] });
 		const first = (await execute({ tools: [gate] })).result as EngineRequest;
 		expect(ark.received[0].body.externalTools).toEqual([{ name: 'send', description: 'the send', parameters: { type: 'object', properties: { to: { type: 'string' } } }, timeout: '24h', onExpired: 'fail' }]);
 		expect(first.actions).toMatchObject([{ nodeName: 'Ask me', input: { toolParameters: '{"to":"ann"}', tool: 'send' } }]);
@@ -491,7 +524,7 @@ describe('calls for the engine of n8n', () => {
 		['silence', {}, 'A person rejected the call of send. Do not call it again unless you are asked to.'],
 	])('%s at a gate is an error for the agent, and nothing runs', async (_, json, error) => {
 		const paused = pausedOn(call('c1', 'send', { to: 'ann' }));
-		await start({ create: [{ body: paused }], other: [{ body: paused }], deliver: [{ body: done }] });
+		await start({ create: [{ body: paused }, again(paused)], deliver: [{ body: done }] });
 		const first = (await execute({ tools: [gate] })).result as EngineRequest;
 		await execute({ tools: [gate] }, answered(first, json));
 		expect(ark.received.at(-1)!.body.toolResults).toMatchObject([{ toolCallId: 'c1', success: false, error }]);
@@ -502,7 +535,7 @@ describe('calls for the engine of n8n', () => {
 		['an object', { message: 'no model', description: 'Connect one' }, 'no model (Connect one)'],
 	])('that failed in the engine with %s are errors for the agent', async (_, thrown, error) => {
 		const paused = pausedOn(call('c2', 'researcher', {}));
-		await start({ create: [{ body: paused }], other: [{ body: paused }], deliver: [{ body: done }] });
+		await start({ create: [{ body: paused }, again(paused)], deliver: [{ body: done }] });
 		const first = (await execute({ tools: [agentTool] })).result as EngineRequest;
 		const response = answered(first, {});
 		response.actionResponses[0].data = { error: thrown } as never;
@@ -530,5 +563,14 @@ describe('streaming', () => {
 		}) as typeof given.sendChunk;
 		await new ArkAgentAdvanced().execute.call(given);
 		expect(chunks).toEqual(['begin', 'Here ', 'yö', 'u are', 'end']);
+	});
+
+	it('begins with the first turn: the query is created without waiting for it', async () => {
+		await start({ create: [{ body: query('running') }, { body: done }], other: [{ status: 404, body: {} }, { body: done }] });
+		await execute({ streaming: true });
+		expect(ark.received[0].query.wait).toBe('0s');
+		expect(ark.received.map(({ path }) => path)).toContain('/v1/namespaces/default/queries/q/events');
+		await execute({ streaming: true, parameters: { options: { streamText: false } } });
+		expect(ark.received.filter(({ method, path }) => method === 'POST' && path.endsWith('/queries'))[1].query.wait).toBe('25s');
 	});
 });

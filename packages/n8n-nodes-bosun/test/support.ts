@@ -41,8 +41,7 @@ export class FakeArk {
 			const text = Buffer.concat(chunks).toString();
 			const isJson = request.headers['content-type']?.startsWith('application/json') && text !== '';
 			const received = { method: request.method!, path: url.pathname, query: Object.fromEntries(url.searchParams), headers: request.headers, body: isJson ? JSON.parse(text) : text };
-			// What the node reads of the agent is not what most tests are about.
-			if (!url.pathname.includes('/agents/')) ark.received.push(received);
+			ark.received.push(received);
 			const { status = 200, headers = {}, body, drop } = await answer(received, ark.received.length);
 			if (drop) return response.destroy();
 			response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(typeof body === 'string' ? body : JSON.stringify(body));

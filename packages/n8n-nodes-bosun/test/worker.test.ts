@@ -64,6 +64,23 @@ describe('ARK Tool Worker', () => {
 		await trigger.closeFunction!();
 	});
 
+	it('uploads a large result under its lease, and shortens a long error', async () => {
+		const answers = [ended({ response: 'x'.repeat(300 * 1024) }), ended({ rows: Array(60_000).fill('row') }), { data: { resultData: { error: { message: 'y'.repeat(100 * 1024) }, runData: {} } } } as unknown as IRun];
+		const { trigger } = await start({
+			parameters: { concurrency: 1 },
+			answer: async ({ path }) => (path.endsWith('/result') ? { body: {} } : claims().length <= 3 ? { body: { items: [call(`c${claims().length}`)] } } : await held()),
+			run: async () => answers.shift()!,
+		});
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(3));
+		const [text, json, error] = posts('result');
+		expect(text).toMatchObject({ method: 'PUT', path: '/v1/namespaces/default/queries/q/tool-calls/c1/result', query: { lease: 'lease-c1', wait: '0' }, body: 'x'.repeat(300 * 1024) });
+		expect(text.headers['content-type']).toBe('text/plain; charset=utf-8');
+		expect(json).toMatchObject({ method: 'PUT', path: '/v1/namespaces/default/queries/q/tool-calls/c2/result', query: { lease: 'lease-c2' } });
+		expect(json.body.rows).toHaveLength(60_000);
+		expect(error).toMatchObject({ method: 'POST', body: { lease: 'lease-c3', success: false, error: expect.stringMatching(/characters left out\)$/) } });
+		await trigger.closeFunction!();
+	});
+
 	it('runs no more calls at once than it may', async () => {
 		let finish = () => {};
 		const { emitted, trigger } = await start({

@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc};
 
 use bosun_core::tool::BindingKind;
 use bosun_engine::SystemClock;
-use bosun_reading::{Fault, Node, spec, table::object_schema};
+use bosun_reading::{Fault, Node, Report, Syntax, spec, table::object_schema};
 use serde_json::{Value, json};
 
 use super::{ManifestDrafts, document::Document};
@@ -40,7 +40,9 @@ fn faults(kind: Document, spec: &Value) -> Vec<Fault> {
 
 fn faults_of(document: &Value) -> Vec<Fault> {
     let builtins = Builtins::new(Arc::new(SystemClock));
-    ManifestDrafts::default().read(Path::new("x.yaml"), &Node::from(document), &builtins)
+    let report = Report::of_file(Path::new("x.yaml"), Syntax::Yaml);
+    ManifestDrafts::default().read_document(&report, &Node::from(document), &builtins);
+    report.into_faults()
 }
 
 #[track_caller]

@@ -39,7 +39,7 @@ use bosun_engine::{
     runner::ResultFilter,
     tool_server::is_tool_of,
 };
-use bosun_reading::{Fault, Faults, Node, Report, Syntax, yaml};
+use bosun_reading::{Fault, Faults, Node, Report, Syntax, Warning, yaml};
 
 use self::{
     agent::AgentDraft,
@@ -91,7 +91,7 @@ pub struct Manifests {
 /// # Errors
 /// With everything that is wrong, if anything is.
 pub fn load(directories: &[PathBuf], builtins: &Builtins) -> Result<Manifests, Faults> {
-    review(directories, builtins).0
+    review(directories, builtins, Vec::new()).0
 }
 
 /// The files that [`load`] reads, including the scripts of models next to them.
@@ -100,26 +100,10 @@ pub fn find(directories: &[PathBuf]) -> Vec<PathBuf> {
     files::find(directories, &mut Vec::new())
 }
 
-/// Like [`load`], with the tools of a collection, which agents of the default namespace may name. A tool that a manifest
-/// declares takes precedence over one of the collection.
-///
-/// # Errors
-/// With everything that is wrong, if anything is.
-pub fn load_with(
-    directories: &[PathBuf],
-    builtins: &Builtins,
-    collection: Vec<CollectedTool>,
-) -> Result<Manifests, Faults> {
-    review_with(directories, builtins, collection).0
-}
-
-/// Like [`load`], and also returns, whether or not there are faults, a note for each valid document that has no effect
-/// in this version.
-pub fn review(directories: &[PathBuf], builtins: &Builtins) -> (Result<Manifests, Faults>, Vec<Fault>) {
-    review_with(directories, builtins, Vec::new())
-}
-
-fn review_with(
+/// Like [`load`], with the tools of a collection, which agents of the default namespace may name; a tool that a manifest
+/// declares takes precedence over one of the collection. Also returns, whether or not there are faults, a warning for
+/// each field and each valid document that has no effect in this version.
+pub fn review(
     directories: &[PathBuf],
     builtins: &Builtins,
     collection: Vec<CollectedTool>,
@@ -146,13 +130,20 @@ fn review_with(
     }
 
     let mut drafts = ManifestDrafts { collection, ..ManifestDrafts::default() };
+    let mut warnings = Vec::new();
     for (file, documents) in &parsed {
         for document in documents {
-            faults.extend(drafts.read(file, document, builtins));
+            let report = Report::of_file(file, Syntax::Yaml);
+            drafts.read_document(&report, document, builtins);
+            let placed = |warning: Warning| {
+                Fault::of_file(file, warning.code, warning.message).at(document.place_at(&warning.path))
+            };
+            warnings.extend(report.take_warnings().into_iter().map(placed));
+            faults.extend(report.into_faults());
         }
     }
-    let notes = drafts.resources.iter().filter_map(note).collect();
-    (drafts.resolve(builtins, faults), notes)
+    warnings.extend(drafts.resources.iter().filter_map(not_served));
+    (drafts.resolve(builtins, faults), warnings)
 }
 
 /// A tool of the operator that no manifest declares.
@@ -183,13 +174,6 @@ struct ManifestDrafts {
 }
 
 impl ManifestDrafts {
-    /// Reads one document of a file and returns its faults.
-    fn read(&mut self, file: &Path, node: &Node, builtins: &Builtins) -> Vec<Fault> {
-        let report = Report::of_file(file, Syntax::Yaml);
-        self.read_document(&report, node, builtins);
-        report.into_faults()
-    }
-
     fn read_document(&mut self, report: &Report, node: &Node, builtins: &Builtins) {
         let mut described = None;
         document::read(report, node, |kind, metadata, fields| {
@@ -329,8 +313,8 @@ impl ManifestDrafts {
     }
 }
 
-/// The note for a resource that has no effect in this version.
-fn note(resource: &LocatedManifest<Resource>) -> Option<Fault> {
+/// The warning for a resource that has no effect in this version.
+fn not_served(resource: &LocatedManifest<Resource>) -> Option<Fault> {
     let message = resource.value.not_served.clone()?;
     let fault = Fault::of_file(&resource.file, "not_served", message).at(resource.place);
     Some(fault.hint("it is checked, and can be referred to"))

@@ -21,7 +21,7 @@ use bosun_engine::{
 use bosun_reading::Faults;
 use serde_json::json;
 
-use super::{Builtins, Manifests, ModelProvider, load};
+use super::{Builtins, Manifests, ModelProvider, load, review};
 use crate::{
     golden,
     model::{anthropic::MessagesApi, openai::Host, remote::Timeouts},
@@ -133,6 +133,40 @@ fn tools_are_those_that_are_declared_or_used() {
     assert_eq!(sum.annotations.read_only_hint, Some(true));
     assert_eq!(sum.annotations.idempotent_hint, Some(false));
     assert_eq!(sum.labels["kind"], "arithmetic");
+}
+
+#[test]
+fn a_field_without_effect_is_a_warning_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let manifests = "\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Model
+metadata: {name: polled}
+spec:
+  provider: openai
+  model: {value: m}
+  pollInterval: 1m
+  config: {openai: {baseUrl: {value: \"https://x.test\"}}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Evaluator
+metadata: {name: judge}
+spec: {parameters: [{name: model.name, value: polled}], address: {value: \"http://judge\"}}
+";
+    std::fs::write(directory.path().join("all.yaml"), manifests).unwrap();
+    let (loaded, warnings) = review(&[directory.path().to_owned()], &builtins(), Vec::new());
+    assert_eq!(loaded.unwrap().models.len(), 1);
+    let shown: Vec<_> = warnings
+        .iter()
+        .map(|warning| format!("{}: {} [{}]", warning.place.unwrap(), warning.message, warning.code))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "7:17: `pollInterval` of Model `polled` has no effect: models are not probed [field_ignored]",
+            "13:66: `address` of Evaluator `judge` has no effect: this server judges answers itself [field_ignored]",
+        ]
+    );
 }
 
 #[test]

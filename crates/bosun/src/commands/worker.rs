@@ -131,21 +131,19 @@ impl Service {
     /// Runs one call, and delivers its result.
     async fn run(&self, call: Value) {
         let text = |field: &str| call[field].as_str().unwrap_or_default();
-        let (id, tool, lease) = (text("id"), text("name"), text("lease"));
+        let (id, tool, query, lease) = (text("id"), text("name"), text("queryName"), text("lease"));
         let shown = printable(tool);
         let Some(command) = self.commands.get(tool) else {
             return eprintln!("{shown}: the server has handed out a call of a tool that was not asked for");
         };
         eprintln!("→ {shown} {}", printable(&call["arguments"].to_string().chars().take(100).collect::<String>()));
         let outcome = tokio::select! {
-            outcome = run_command(command, &call["arguments"]) => outcome,
+            outcome = run_command(command, &call["arguments"]) => outcome.map(Value::from),
             lost = self.keep(id, lease) => return eprintln!("✗ {shown}: {lost}; the command was stopped"),
         };
-        let body = match &outcome {
-            Ok(result) => json!({"lease": lease, "result": result}),
-            Err(error) => json!({"lease": lease, "error": error}),
-        };
-        match (self.deliver(id, &body).await, outcome) {
+        // Delivered until the server has it: it is recorded once, however often it arrives.
+        let delivered = retrying(|| self.client.deliver_claimed(query, id, lease, &outcome)).await;
+        match (delivered, outcome) {
             (Ok(()), Ok(_)) => eprintln!("✓ {shown}"),
             (Ok(()), Err(reason)) => eprintln!("✗ {shown}: {}", printable(&reason)),
             (Err(error), _) => eprintln!("✗ {shown}: the result was not accepted: {error}"),
@@ -166,12 +164,6 @@ impl Service {
                 Err(error) => return error,
             }
         }
-    }
-
-    /// Posts the result until the server has it: it is recorded once, however often it arrives.
-    async fn deliver(&self, id: &str, body: &Value) -> Result<(), ClientError> {
-        let path = ["tool-calls", id, "result"];
-        retrying(|| self.client.post_to(&path, &[], body)).await.map(|_| ())
     }
 
     fn lease_text(&self) -> String {

@@ -31,7 +31,7 @@ use bosun_engine::{
     reload::{Reload, ReloadStatus, ResourceDiff, SourceFault},
     resource::{ResourceKey, ResourceKind, ResourceOrigin},
 };
-use bosun_reading::{Fault, Faults};
+use bosun_reading::{Fault, Faults, SourcePlace};
 use tokio::{
     signal::unix::Signal,
     time::{Instant, MissedTickBehavior},
@@ -101,8 +101,12 @@ impl Sources {
     fn load(&self) -> Result<Loaded, Faults> {
         let SourceContents { tools, good, mut faults, mut warnings } = self.collection.gather();
         let origins: Vec<_> = tools.iter().map(|one| (one.tool.name.clone(), one.origin.clone())).collect();
-        match manifests::load_with(&self.manifests, &self.builtins, tools) {
+        let (manifests, of_manifests) = manifests::review(&self.manifests, &self.builtins, tools);
+        match manifests {
             Ok(manifests) => {
+                warnings.extend(of_manifests.into_iter().map(|Fault { file, place, message, .. }| {
+                    format!("{}:{}: {message}", file.display(), place.unwrap_or(SourcePlace::START))
+                }));
                 warnings.extend(origins.iter().filter_map(|(name, origin)| hidden(name, origin, &manifests)));
                 Ok(Loaded { manifests, faults, warnings, good })
             }

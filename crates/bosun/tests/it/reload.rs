@@ -19,6 +19,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
+    program::{bosun, run, stderr},
     resources::api,
     support::{
         server::{Server, Started, World},
@@ -89,6 +90,26 @@ async fn described(server: &Server, description: &str) {
 
 fn key(kind: &str, name: &str) -> Value {
     json!({"kind": kind, "namespace": "default", "name": name})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_of_a_manifest_without_effect_is_warned_about() {
+    let world = world();
+    let manifests = world.path("manifests");
+    write(&manifests, &[("model.yaml", &MODEL.replace("spec: {", "spec: {pollInterval: 1m, "))]);
+    let warning = "model.yaml:5:22: `pollInterval` of Model `default` has no effect: models are not probed";
+    let server = world.start().await;
+    let warnings = status(&server).await["warnings"].clone();
+    assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{warnings}");
+    assert!(warnings[0].as_str().unwrap().ends_with(warning), "{warnings}");
+    let log = std::fs::read_to_string(world.log()).unwrap();
+    assert!(log.contains("`pollInterval` of Model `default` has no effect"), "{log}");
+
+    let checked = run(bosun().arg("check").arg(&manifests)).await;
+    let shown = stderr(&checked);
+    assert_eq!(checked.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("warning[field_ignored]: `pollInterval` of Model"), "{shown}");
+    assert!(shown.contains("0 errors, 1 warning"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -377,7 +377,15 @@ async fn the_server_says_what_it_is_and_what_happened() {
     let get = async |path: &str| api(&server, "GET", path, None).await.ok();
     assert_eq!(get("/v1/context").await["namespace"], "default");
     assert_eq!(get("/v1/system-info").await["system_version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(get("/v1/capabilities").await["externalTools"], true);
+    let capabilities = get("/v1/capabilities").await;
+    assert_eq!(capabilities["externalTools"], true);
+    assert_eq!(capabilities["targets"], json!(["agent", "model", "tool", "team"]));
+    for target in capabilities["targets"].as_array().unwrap() {
+        let query = json!({"input": "Hello", "target": {"type": target, "name": "missing"}});
+        let refused = api(&server, "POST", "/v1/queries", Some(&query)).await;
+        // The kind itself is known: only the name is not.
+        assert!(refused.code().1.ends_with("_not_found"), "{target}: {}", refused.text);
+    }
     let made = api(&server, "POST", "/v1/namespaces", Some(&json!({"name": "made"}))).await.ok();
     assert_eq!(made, json!({"name": "made"}));
     assert_eq!(get("/v1/namespaces/made/context").await["namespace"], "made");

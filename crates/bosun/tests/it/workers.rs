@@ -162,6 +162,41 @@ async fn bosun_worker_serves_the_tool_of_a_bosun_query() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
+#[tokio::test]
+async fn a_large_result_of_a_worker_is_uploaded_under_its_lease() {
+    let world = world();
+    let server = world.start().await;
+    ask(&server, "q", "send").await;
+    let call = &claim(&server, "").await["items"][0];
+    let (id, own) = (call["id"].as_str().unwrap(), call["lease"].as_str().unwrap());
+    let upload = async |lease: &str, letter: &str| {
+        let path = format!("/v1/queries/q/tool-calls/{id}/result?wait=0&lease={lease}");
+        api(&server, "PUT", &path, Some(&json!(letter.repeat(2_000_000)))).await
+    };
+    check(&upload("garbage", "x").await, 400, "invalid_parameter");
+    check(&upload(&format!("{}.q", "0".repeat(32)), "x").await, 409, "lease_lost");
+    assert_eq!(upload(own, "x").await.status, 200);
+    assert_eq!(upload(own, "x").await.status, 200, "the same again is a replay");
+    check(&upload(own, "y").await, 409, "already_resolved");
+
+    let mut command = bosun();
+    let run_tool = "resize-image=head -c 3000000 /dev/zero | tr '\\0' y";
+    command.args(["worker", "--run", run_tool, "--server", &server.base]).stderr(Stdio::null()).kill_on_drop(true);
+    let mut worker = command.spawn().expect("a worker");
+    let done = soon("the end", async {
+        loop {
+            let now = api(&server, "POST", "/v1/queries?wait=5s&view=rfc", Some(&query("p", "resize"))).await.body;
+            if now["state"] == "completed" {
+                return now;
+            }
+        }
+    })
+    .await;
+    let [ran] = &done["toolExecutionHistory"].as_array().unwrap()[..] else { panic!("{done}") };
+    assert_eq!((&ran["success"], &ran["largeResult"]["size"]), (&json!(true), &json!(3_000_000)), "{ran}");
+    worker.kill().await.expect("it runs until it is stopped");
+}
+
 /// Kills the server around every commit of a claim. A call that was handed out stays with its worker, one that was
 /// not is handed out later, and a call that must not run twice is never handed out twice.
 #[tokio::test]

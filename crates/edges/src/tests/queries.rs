@@ -331,17 +331,20 @@ async fn limits_are_narrowed_with_a_warning() {
     .await;
     let mut body = plain("q");
     body["timeout"] = json!("1h30m");
-    body["toolTimeout"] = json!(10);
+    body["toolTimeout"] = json!("31s");
     body["externalTimeout"] = json!("1.5h");
     body["maxToolCalls"] = json!(50);
+    body["ttl"] = json!("1000h");
     let query = world.post("/v1/queries", &body).await.ok();
     assert_eq!(query["timeout"], "5m0s");
     assert_eq!(
         query["warnings"],
         json!([
             "`timeout` of 1h30m0s was narrowed to the limit of 5m0s",
+            "`toolTimeout` of 31s was narrowed to the limit of 30s",
             "`externalTimeout` of 1h30m0s was narrowed to the limit of 10m0s",
             "`maxToolCalls` of 50 was narrowed to the limit of 5",
+            "`ttl` of 1000h0m0s was narrowed to the limit of 720h0m0s",
         ])
     );
 }

@@ -50,6 +50,36 @@ async fn a_query_and_a_tool_get_what_they_ask_for_up_to_the_ceiling() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_time_has_a_default_and_a_ceiling() {
+    let all = |time| QueryLimits {
+        query_timeout: time,
+        tool_timeout: time,
+        external_timeout: time,
+        approval_timeout: time,
+        ttl: time,
+        ..QueryLimits::default()
+    };
+    let (limits, ceilings) = (all(seconds(10)), all(seconds(1_000)));
+    for (asked, expect) in [(None, 10), (Some(5), 5), (Some(500), 500), (Some(5_000), 1_000)] {
+        let asked_time = asked.map(seconds);
+        let asked_limits = AskedLimits {
+            query_timeout: asked_time,
+            tool_timeout: asked_time,
+            external_timeout: asked_time,
+            approval_timeout: asked_time,
+            ttl: asked_time,
+            ..AskedLimits::default()
+        };
+        let settings = EngineSettings { limits, ceilings, ..EngineSettings::default() };
+        let model = ScriptedModel::always(vec![ScriptedTurn::say("done")]);
+        let world = EngineWorld::with_settings(model, CallLedger::open(), settings).await;
+        let query = Submission { limits: asked_limits, ..submission("q", Vec::new()) };
+        let done = world.engine.submit(query, PATIENCE).await.unwrap().snapshot;
+        assert_eq!(done.head.limits, all(seconds(expect)), "{asked:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_number_of_calls_has_a_default_and_a_ceiling() {
     for (asked, expect) in [(None, 10), (Some(3), 3), (Some(50), 50), (Some(500), 100)] {
         let limits = AskedLimits { max_tool_calls: asked, ..AskedLimits::default() };

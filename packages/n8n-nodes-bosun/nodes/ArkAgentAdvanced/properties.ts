@@ -25,8 +25,11 @@ export const properties: INodeProperties[] = [
 		type: 'options',
 		options: [
 			{ name: 'ARK Tools Only', value: 'ark', description: 'Use tools configured in ARK agent CRD' },
-			{ name: 'Hybrid (ARK + N8n)', value: 'hybrid', description: 'Merge ARK and n8n tools (recommended)' },
-			{ name: 'N8n Tools Only', value: 'n8n', description: 'Use tools connected as sub-nodes' },
+			// n8n is written in lower case, also in a title.
+			/* eslint-disable n8n-nodes-base/node-param-display-name-miscased */
+			{ name: 'Hybrid (ARK + n8n)', value: 'hybrid', description: 'Merge ARK and n8n tools (recommended)' },
+			{ name: 'n8n Tools Only', value: 'n8n', description: 'Use tools connected as sub-nodes' },
+			/* eslint-enable n8n-nodes-base/node-param-display-name-miscased */
 		],
 		default: 'hybrid',
 		description: 'Which tools the agent may use. Of two tools with the same name, ARK’s is used.',

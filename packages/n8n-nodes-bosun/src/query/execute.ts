@@ -1,18 +1,19 @@
 /**
  * The node's execution: one query for each item.
  *
- * It is entered again, from the first item, whenever n8n's engine has run something for it. Nothing is remembered in
- * between but the names of the queries and which items are finished: the server knows the rest, and what has been created
- * is found, not repeated.
+ * It is entered again, from the first item, whenever n8n's engine has run something for it. It then creates the same
+ * queries again, which is idempotent, and continues from what the server answers. Nothing is remembered in between but the
+ * names of the queries and which items are finished.
  */
 import { randomUUID } from 'crypto';
 import { NodeOperationError } from 'n8n-workflow';
 import type { EngineRequest, EngineResponse, IDataObject, IExecuteFunctions, INodeExecutionData } from 'n8n-workflow';
 
 import { ArkClient } from '../ark/client';
+import type { ArkAnswer } from '../ark/client';
 import { ArkError } from '../ark/error';
 import { hasEnded } from '../ark/wire';
-import type { ArkQuery } from '../ark/wire';
+import type { ArkQuery, CreateQuery } from '../ark/wire';
 import { readResponse } from '../engine/actions';
 import type { Action, ActionMetadata } from '../engine/actions';
 import { collectTools } from '../tools/collect';
@@ -44,6 +45,8 @@ interface Reentry {
 }
 
 type Metadata = ActionMetadata | Reentry;
+
+type QueryBody = Omit<CreateQuery, 'name'>;
 
 export async function executeItems(context: IExecuteFunctions, response?: EngineResponse<unknown>): Promise<INodeExecutionData[][] | EngineRequest> {
 	const run = await ItemRun.open(context, response as EngineResponse<Metadata> | undefined);
@@ -106,7 +109,7 @@ class ItemRun {
 		let text: TextStream | undefined;
 		try {
 			let query = await this.find(parameters, toolbox, memory, itemIndex, isStreaming ? 0 : WAIT_SECONDS);
-			const warnings = [...(query.warnings ?? []), ...(await this.shadowed(parameters, toolbox))];
+			const warnings = query.warnings ?? [];
 			text = isStreaming ? this.streamText(query.name, itemIndex) : undefined;
 			if (this.response !== undefined && !hasEnded(query.status)) {
 				const answered = readResponse(this.response, itemIndex);
@@ -132,19 +135,32 @@ class ItemRun {
 		}
 	}
 
-	/** The query of an item: known from the entry before, left waiting by an earlier execution, or created now. */
+	/** The query of an item: that of the entry before, left waiting by an earlier execution, or created now. */
 	private async find(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number, waitSeconds: number): Promise<ArkQuery> {
 		const known = this.reentry.queries[itemIndex];
-		if (known !== undefined) {
-			this.asked = known;
-			return (await this.client.get<ArkQuery>(this.client.path(`/queries/${known}`), { query: { view: 'rfc' } })).body;
-		}
+		if (known !== undefined) return await this.createAgain(known, parameters, toolbox, memory, itemIndex);
 		const left = parameters.options.resumeWaiting ? await this.leftWaiting(parameters, itemIndex) : undefined;
 		if (left !== undefined) this.reentry.resumed.push(itemIndex);
 		const query = left ?? (await this.create(parameters, toolbox, memory, itemIndex, waitSeconds));
 		this.reentry.queries[itemIndex] = query.name;
 		this.asked = query.name;
 		return query;
+	}
+
+	/**
+	 * Posts the same create under the same name.
+	 *
+	 * The query is read instead if this execution did not create it, or if its create can no longer be repeated: a memory
+	 * has more messages by now, an expression such as `$now` has another value, or the agent is gone.
+	 */
+	private async createAgain(name: string, parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<ArkQuery> {
+		this.asked = name;
+		if (!this.reentry.resumed.includes(itemIndex)) {
+			const body = await this.body(parameters, toolbox, memory, itemIndex);
+			const answer = await this.post(name, body, 0).catch(ifRefused);
+			if (answer !== REFUSED) return answer.body;
+		}
+		return (await this.client.get<ArkQuery>(this.client.path(`/queries/${name}`), { query: { view: 'rfc' } })).body;
 	}
 
 	private async leftWaiting(parameters: ItemParameters, itemIndex: number): Promise<ArkQuery | undefined> {
@@ -162,16 +178,24 @@ class ItemRun {
 	 * else to another n8n with the same numbers; both get a successor.
 	 */
 	private async create(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number, waitSeconds: number): Promise<ArkQuery> {
-		const body = createBody(parameters, await toolbox.tools(), this.labels(parameters, itemIndex), await memory?.messages());
+		const body = await this.body(parameters, toolbox, memory, itemIndex);
 		for (let attempt = 1; ; attempt++) {
 			const name = queryName(this.identity(itemIndex), itemIndex, attempt);
 			this.asked = name;
-			const request = { query: { wait: `${waitSeconds}s`, view: 'rfc' }, body: { name, ...body } };
-			const answer = await this.client.post<ArkQuery>(this.client.path('/queries'), request).catch(ifTaken);
+			const answer = await this.post(name, body, waitSeconds).catch(ifTaken);
 			const isOver = answer === TAKEN || (answer.replayed && hasEnded(answer.body.status) && answer.body.status !== 'completed');
 			if (answer !== TAKEN && (!isOver || attempt === MOST_ATTEMPTS)) return answer.body;
 			if (attempt === MOST_ATTEMPTS) throw new UserFault(`The server has ${attempt} other queries of this execution`, 'Delete them, or run the workflow again.');
 		}
+	}
+
+	private async body(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<QueryBody> {
+		return createBody(parameters, await toolbox.tools(), this.labels(parameters, itemIndex), await memory?.messages());
+	}
+
+	private async post(name: string, body: QueryBody, waitSeconds: number): Promise<ArkAnswer<ArkQuery>> {
+		const request = { query: { wait: `${waitSeconds}s`, view: 'rfc' }, body: { name, ...body } };
+		return await this.client.post<ArkQuery>(this.client.path('/queries'), request);
 	}
 
 	private async createOnly(parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<IDataObject> {
@@ -180,15 +204,6 @@ class ItemRun {
 		}
 		const query = await this.create(parameters, toolbox, memory, itemIndex, 0);
 		return { queryName: query.name, status: query.status, agentName: parameters.agent, input: parameters.input };
-	}
-
-	/** Connected tools that the agent does not see, since it has one of the same name. */
-	private async shadowed({ agent, toolSource }: ItemParameters, toolbox: Toolbox): Promise<string[]> {
-		const connected = toolSource === 'hybrid' ? await toolbox.tools() : [];
-		if (connected.length === 0) return [];
-		const { body } = await this.client.get<{ spec?: { tools?: Array<{ name?: string }> } }>(this.client.path(`/agents/${encodeURIComponent(agent)}`));
-		const own = new Set(body.spec?.tools?.map(({ name }) => name));
-		return connected.filter(({ name }) => own.has(name)).map(({ name, nodeName }) => `The agent has a tool "${name}" of its own, and uses it instead of "${nodeName}"`);
 	}
 
 	/** n8n evaluates the subtitle of a node without its connections, so the number of tools is shown here. */
@@ -250,6 +265,13 @@ const TAKEN = Symbol('the name belongs to another query');
 
 function ifTaken(error: unknown): typeof TAKEN {
 	if (error instanceof ArkError && error.code === 'query_exists') return TAKEN;
+	throw error;
+}
+
+const REFUSED = Symbol('the server does not create the query');
+
+function ifRefused(error: unknown): typeof REFUSED {
+	if (error instanceof ArkError && error.status >= 400) return REFUSED;
 	throw error;
 }
 

@@ -6,6 +6,7 @@
  */
 import type { ArkClient } from '../ark/client';
 import { ArkError } from '../ark/error';
+import { clipped, isLarge, upload } from '../ark/result';
 import { after, pause } from '../time';
 import type { Outcome } from '../tools/outcome';
 import type { ClaimedCall, ClaimedCalls } from './wire';
@@ -82,9 +83,11 @@ export class Worker {
 		const heartbeat = this.keep(call);
 		try {
 			const startedAt = Date.now();
-			const outcome = await this.events.run(call);
+			const outcome = clipped(await this.events.run(call));
+			const { id, lease, queryName } = call;
 			const duration = `${Date.now() - startedAt}ms`;
-			await this.client.post(this.client.path(`/tool-calls/${call.id}/result`), { body: { lease: call.lease, duration, ...outcome } });
+			if (isLarge(outcome)) await upload(this.client, queryName, id, outcome.result, { wait: '0', lease, duration });
+			else await this.client.post(this.client.path(`/tool-calls/${id}/result`), { body: { lease, duration, ...outcome } });
 		} catch (error) {
 			this.events.warn(`The result of ${call.name} (${call.id}) could not be delivered: ${(error as Error).message}`);
 		} finally {

@@ -51,28 +51,28 @@ impl Manifests {
     pub(super) fn check(&self) -> Vec<(String, ToolProblem)> {
         let has_only_tools = self.files.iter().all(|file| file.documents.iter().all(|document| document.is_tool));
         let paths: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
-        let (manifests, notes) = manifests::review(&paths, &Builtins::new(Arc::new(SystemClock)));
-        let faults = manifests.err().into_iter().flatten();
+        let (manifests, warnings) = manifests::review(&paths, &Builtins::new(Arc::new(SystemClock)), Vec::new());
+        let faults = manifests.err().into_iter().flatten().map(|fault| (Severity::Error, fault));
+        let warnings = warnings.into_iter().map(|warning| (Severity::Warning, warning));
         // What tools alone refer to may be in other folders of the server.
         let is_of_tools = |code| OF_TEMPLATES.contains(&code) || OF_FILES.contains(&code);
-        let faults = faults.chain(notes).filter(|fault| !has_only_tools || is_of_tools(fault.code));
-        faults.filter_map(|fault| self.problem(fault)).collect()
+        let found = faults.chain(warnings).filter(|(_, fault)| !has_only_tools || is_of_tools(fault.code));
+        found.filter_map(|(severity, fault)| self.problem(severity, fault)).collect()
     }
 
-    fn problem(&self, fault: Fault) -> Option<(String, ToolProblem)> {
+    fn problem(&self, severity: Severity, fault: Fault) -> Option<(String, ToolProblem)> {
         let place = fault.place.unwrap_or(SourcePlace::START);
         let file = self.files.iter().find(|file| file.path == fault.file);
         let document = file.and_then(|file| file.documents.iter().rev().find(|document| document.begins <= place));
         let is_in_tool = document.is_some_and(|document| document.is_tool);
-        let severity = match (is_in_tool, fault.code) {
-            (_, "not_served") => Severity::Warning,
-            (false, _) => Severity::Error,
-            (true, "unknown_tool" | "unknown_agent" | "unknown_team" | "unknown_mcp_server" | "unknown_config_map") => {
-                Severity::Error
-            }
-            (true, code) if OF_TEMPLATES.contains(&code) || OF_FILES.contains(&code) => Severity::Error,
-            (true, _) => return None,
+        let is_reported = match fault.code {
+            _ if !is_in_tool || severity == Severity::Warning => true,
+            "unknown_tool" | "unknown_agent" | "unknown_team" | "unknown_mcp_server" | "unknown_config_map" => true,
+            code => OF_TEMPLATES.contains(&code) || OF_FILES.contains(&code),
         };
+        if !is_reported {
+            return None;
+        }
         let shown = file.map_or_else(|| fault.file.display().to_string(), |file| file.shown.clone());
         let (code, message, hint) = (fault.code, fault.message, fault.hint);
         Some((shown, ToolProblem { severity, place, path: String::new(), code, message, hint }))

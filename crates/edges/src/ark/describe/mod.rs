@@ -241,6 +241,7 @@ const OPERATIONS: &[Operation] = &[
             Code::QueryChanged,
             Code::CallNotFound,
             Code::AlreadyResolved,
+            Code::LeaseLost,
             Code::CallExpired,
             Code::CallCancelled,
             Code::TooManyUploads,

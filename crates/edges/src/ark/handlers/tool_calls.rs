@@ -135,7 +135,7 @@ pub(crate) async fn deliver_claimed(
     let WorkerResult { token, outcome, took, warnings } = body.read(|body| read_result(warnings, body))?;
     let (call, lease) = claimed_call(&call_id, &token)?;
     let query = lease.query().ok_or_else(|| unknown(&call_id))?;
-    let post = delivery::ResultPost::claimed(call, &lease, outcome, took, warnings);
+    let post = delivery::ResultPost::of_call(call, Some(&lease), outcome, took, warnings);
     let delivered = delivery::deliver(&app.engine, &caller.actor, (namespace, query), post, None).await;
     let delivered = match delivered {
         Err(error) if error.code == Code::QueryNotFound => return Err(unknown(&call_id)),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use bosun_core::{Content, Outcome, duration};
+use bosun_engine::LeaseToken;
 use bosun_reading::{Report, table::duration_schema};
 use serde_json::Value;
 
@@ -19,6 +20,8 @@ pub(crate) struct ResultOptions {
     pub(crate) took: Option<Duration>,
     /// The query is held where it is.
     pub(crate) hold: bool,
+    /// The lease of the worker that has claimed the call.
+    pub(crate) lease: Option<LeaseToken>,
 }
 
 impl ParamGroup for ResultOptions {
@@ -65,6 +68,16 @@ impl ParamGroup for ResultOptions {
             schema: flag_schema,
             read: |this, value, _| {
                 this.hold = !flag(value)?;
+                Ok(())
+            },
+        },
+        QueryParameter {
+            names: &["lease"],
+            description: "Of a worker: the lease with which the call was handed out. Without it, the result is that of \
+                the query's client",
+            schema: text_schema,
+            read: |this, value, _| {
+                this.lease = Some(LeaseToken::parse(value).ok_or("the lease with which the call was handed out")?);
                 Ok(())
             },
         },

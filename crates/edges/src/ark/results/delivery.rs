@@ -78,29 +78,25 @@ pub(crate) struct DeliveredPost {
 }
 
 impl ResultPost {
-    /// One result, for the call with this id.
+    /// One result. `lease` is that of the worker that has claimed the call, if it is from one.
     pub(crate) fn of_call(
-        id: &str,
-        outcome: Outcome,
-        took: Option<Duration>,
-        hold: bool,
-        warnings: Vec<String>,
-    ) -> Self {
-        let results = vec![GivenResult { which: CallRef::of(id.to_owned()), tool_name: None, outcome, took }];
-        Self { results, batch: false, hold, wait: None, warnings }
-    }
-
-    /// The result of a worker.
-    pub(crate) fn claimed(
         call: CallId,
-        lease: &LeaseToken,
+        lease: Option<&LeaseToken>,
         outcome: Outcome,
         took: Option<Duration>,
         warnings: Vec<String>,
     ) -> Self {
-        let which = CallRef::Claimed(call, Arc::clone(lease.text()));
+        let which = match lease {
+            Some(lease) => CallRef::Claimed(call, Arc::clone(lease.text())),
+            None => CallRef::Call(call),
+        };
         let results = vec![GivenResult { which, tool_name: None, outcome, took }];
         Self { results, batch: false, hold: false, wait: None, warnings }
+    }
+
+    /// Holds the query where it is.
+    pub(crate) fn holding(self, hold: bool) -> Self {
+        Self { hold, ..self }
     }
 }
 

@@ -61,7 +61,8 @@ pub(crate) async fn read(
         None => receive_nothing(body).await?,
     };
     let outcome = options.outcome(content).ok_or_else(untyped)?;
-    Ok(ResultPost::of_call(&path.call_id, outcome, options.took, options.hold, warnings))
+    let post = ResultPost::of_call(call, options.lease.as_ref(), outcome, options.took, warnings);
+    Ok(post.holding(options.hold))
 }
 
 async fn delivery_state(engine: &Engine, path: &CallPath) -> Result<DeliveryState, ApiError> {
