@@ -55,6 +55,19 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report:
     None
 }
 
+/// Whether something is true of a value, or of one that its chain of references leads to.
+pub(super) fn any_in_chain(root: &Value, value: &Value, is_true: fn(&Value) -> bool) -> bool {
+    let mut current = value;
+    for _ in 0..LONGEST_CHAIN {
+        if is_true(current) {
+            return true;
+        }
+        let Some(Ok(target)) = of(current).map(|reference| resolve(root, reference)) else { return false };
+        current = target;
+    }
+    false
+}
+
 /// The decoded fragment of a URL.
 fn percent_decode(text: &str) -> Option<String> {
     if !text.contains('%') {
