@@ -2,15 +2,16 @@
 //!
 //! `run` measures the real program as its own process, over HTTP, with durable answers; and, in turns, floors that do
 //! only what cannot be left out. A figure means little on a machine that does other work at the same time; the ratio to
-//! the floor of the same run means more. Parts can be selected by name: `tools cycle cold model step inside
+//! the floor of the same run means more. Parts can be selected by name: `tools convert cycle cold model step inside
 //! discovery streams waiting peers`. `tools` is the domain alone, in this process: the validation of arguments compared with ajv and Zod, and a
-//! catalogue of 100,000 tools. `load` and `profile` are for profiling a server under load; the other commands are
+//! catalogue of 100,000 tools; `convert` is the converters likewise. `load` and `profile` are for profiling a server under load; the other commands are
 //! processes that `run` starts.
 
 mod broadcast;
 mod catalog;
 mod clock;
 mod cold;
+mod convert;
 mod cycle;
 mod discovery;
 mod floor;
@@ -107,6 +108,7 @@ fn measure(part: Part, world: &process::World, options: &Options, report: &mut r
             schema::measure(Path::new("."), options.rounds, report).context("schemas")?;
             catalog::measure(options.rounds, report).context("the catalogue")
         }
+        Part::Convert => convert::measure(options.rounds, report).context("converters"),
         Part::Cycle => client.block_on(async {
             let sample = sample::take(world).await.context("the first cycle")?;
             cycle::alone(world, &sample, options, report).await.context("concurrency 1")?;

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Tools,
+    Convert,
     Cycle,
     Cold,
     Model,
@@ -20,8 +21,9 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [(&'static str, Self); 10] = [
+    pub(crate) const ALL: [(&'static str, Self); 11] = [
         ("tools", Self::Tools),
+        ("convert", Self::Convert),
         ("cycle", Self::Cycle),
         ("cold", Self::Cold),
         ("model", Self::Model),

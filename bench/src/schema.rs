@@ -14,12 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use bosun_convert::{
-    ConvertOptions, check,
-    document::Document,
-    read,
-    zod::{ZodOptions, ZodVersion, convert},
-};
+use bosun_convert::zod::{ZodOptions, ZodVersion, convert};
 use bosun_core::Schema;
 use serde_json::{Value, json};
 
@@ -63,8 +58,6 @@ pub(crate) fn measure(root: &Path, rounds: usize, report: &mut Report) -> anyhow
     }
     compiling(&schemas, rounds, report)?;
     converting(&fixture("tools.ts")?, &mut peers, rounds, report)?;
-    locating(rounds, report)?;
-    describing(rounds, report)?;
     peers.stop()
 }
 
@@ -161,60 +154,6 @@ fn converting(source: &str, peers: &mut Peers, rounds: usize, report: &mut Repor
             format!("{:.0} µs", median(&mut own) / 1e3),
             format!("{:.0} µs", median(&mut theirs) / 1e3),
             format!("{times:.1} × the package that runs it"),
-            String::new(),
-            Verdict::None,
-        );
-    }
-    Ok(())
-}
-
-/// Positions on one line of megabytes, against the same data over many lines.
-fn locating(rounds: usize, report: &mut Report) -> anyhow::Result<()> {
-    const GOAL: f64 = 1.5;
-    let tool = |number: usize| {
-        let property = json!({"type": "string", "description": "Größe", "requried": true});
-        json!({"name": format!("tool_{number}"), "parameters": {"type": "object", "properties": {"p": property}}})
-    };
-    let tools: Vec<Value> = (0..8_000).map(tool).collect();
-    let value = json!({"tools": tools});
-    let (line, pretty) = (value.to_string(), format!("{value:#}"));
-    ensure!(line.len() > 1_000_000 && !line.contains('\n'), "one line of a megabyte");
-    let options = ConvertOptions::default();
-    let mut one = Timed::new(ROUND_MILLIS, || _ = black_box(check(black_box(&line), options).problems.len()));
-    let mut many = Timed::new(ROUND_MILLIS, || _ = black_box(check(black_box(&pretty), options).problems.len()));
-    let pairs: Vec<(f64, f64)> = (0..rounds).map(|_| (one.round(), many.round())).collect();
-    let ratio = median(&mut pairs.iter().map(|(one, many)| one / many).collect::<Vec<_>>());
-    report.line("locate", &json!({"bytes": line.len(), "ratio": ratio}));
-    report.row(
-        "checking 1 MB on one line",
-        format!("{:.1} ms", median(&mut pairs.iter().map(|(one, _)| *one).collect::<Vec<_>>()) / 1e6),
-        format!("{:.1} ms pretty-printed", median(&mut pairs.iter().map(|(_, many)| *many).collect::<Vec<_>>()) / 1e6),
-        format!("{ratio:.2} × the pretty-printed file"),
-        format!("≤ {GOAL} ×"),
-        Verdict::of(ratio <= GOAL),
-    );
-    Ok(())
-}
-
-/// The descriptions that `BOSUN_BENCH_OPENAPI` lists, separated by colons, against parsing them alone.
-fn describing(rounds: usize, report: &mut Report) -> anyhow::Result<()> {
-    let listed = std::env::var("BOSUN_BENCH_OPENAPI").unwrap_or_default();
-    for file in listed.split(':').filter(|file| !file.is_empty()) {
-        let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
-        let options = ConvertOptions::default();
-        let tools = read(&text, options)?.tools.len();
-        let mut ours =
-            Timed::new(ROUND_MILLIS, || _ = black_box(read(black_box(&text), options).map(|read| read.tools.len())));
-        let mut parse = Timed::new(ROUND_MILLIS, || _ = black_box(Document::read(black_box(&text)).is_ok()));
-        let pairs: Vec<(f64, f64)> = (0..rounds).map(|_| (ours.round(), parse.round())).collect();
-        let ratio = median(&mut pairs.iter().map(|(ours, parse)| ours / parse).collect::<Vec<_>>());
-        report.line("describe", &json!({"file": file, "bytes": text.len(), "tools": tools, "ratio": ratio}));
-        let name = Path::new(file).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        report.row(
-            &format!("{tools} tools of {name}"),
-            format!("{:.0} ms", median(&mut pairs.iter().map(|(ours, _)| *ours).collect::<Vec<_>>()) / 1e6),
-            format!("{:.0} ms to parse", median(&mut pairs.iter().map(|(_, parse)| *parse).collect::<Vec<_>>()) / 1e6),
-            format!("{ratio:.2} × parsing alone"),
             String::new(),
             Verdict::None,
         );

@@ -11,6 +11,7 @@ const Module = require('node:module');
 const {
   NodeHelpers, traverseNodeParameters, generateZodSchema, nodeNameToToolName,
 } = require('n8n-workflow');
+const { json: schemaOfExample } = require('generate-schema');
 const { z } = require('zod');
 const { zodToJsonSchema } = require('zod-to-json-schema');
 
@@ -57,6 +58,17 @@ function schemaOf(shape) {
 
 /** DynamicTool: one text. n8n leaves it optional; without it there is nothing to do. */
 const oneText = () => ({ type: 'object', properties: { input: { type: 'string' } }, required: ['input'] });
+
+/** The schema that a user gave, or that n8n infers from an example; a list without items takes any. */
+function writtenSchema(parameters, allRequired) {
+  if ((parameters.schemaType ?? 'fromJson') !== 'fromJson') return JSON.parse(parameters.inputSchema);
+  const inferred = ({ $schema, items, ...schema }) => {
+    const properties = schema.properties && Object.fromEntries(Object.entries(schema.properties).map(([key, property]) => [key, inferred(property)]));
+    const required = properties && allRequired ? { required: Object.keys(properties) } : {};
+    return { ...schema, ...(properties && { properties }), ...required, ...(items && Object.keys(items).length && { items: inferred(items) }) };
+  };
+  return inferred(schemaOfExample(JSON.parse(parameters.jsonSchemaExample)));
+}
 
 function typeOf(node) {
   const found = types.get(node.type) ?? types.get(node.type.replace(/Tool$/, ''));
@@ -146,12 +158,12 @@ function tool(node) {
     if (kind === 'toolCode') {
       const name = version <= 1.1 ? parameters.name : toolName;
       if (!parameters.specifyInputSchema) return { name, description: text(parameters.description ?? ''), schema: oneText() };
-      return { name, description: text(parameters.description ?? ''), schema: null };
+      return { name, description: text(parameters.description ?? ''), schema: writtenSchema(parameters, version >= 1.3) };
     }
     if (kind === 'toolWorkflow') {
       const name = version <= 2.1 ? parameters.name : toolName;
       const description = text(parameters.description ?? '');
-      if (version < 2) return { name, description, schema: parameters.specifyInputSchema ? null : oneText() };
+      if (version < 2) return { name, description, schema: parameters.specifyInputSchema ? writtenSchema(parameters, false) : oneText() };
       const calls = fromAi(parameters);
       const hasInputs = (parameters.workflowInputs?.schema ?? []).length > 0;
       return { name, description, schema: hasInputs && calls.size ? fromAiSchema(calls) : oneText() };

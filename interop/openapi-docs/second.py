@@ -117,6 +117,10 @@ def complete(document):
     without_annotations(document)
     document.pop("security", None)
     for path, item in list((document.get("paths") or {}).items()):
+        # An extension (`x-…`) may be anything.
+        if not path.startswith("/"):
+            del document["paths"][path]
+            continue
         item = document["paths"][path] = dict(follow(document, item) or {})
         item.pop("servers", None)
         item["parameters"] = parameters(document, item)
@@ -147,6 +151,10 @@ def encoded(document, parameter):
     if not isinstance(parameter, dict):
         return parameter
     schema = follow(document, parameter.get("schema"))
+    if isinstance(schema, dict) and schema.get("readOnly"):
+        # That is said of the members of an object. It would refuse every value.
+        schema = {key: value for key, value in schema.items() if key != "readOnly"}
+        parameter = {**parameter, "schema": schema}
     if isinstance(schema, dict) and "type" not in schema and "allOf" in schema:
         parts = [follow(document, part) for part in schema["allOf"]]
         whole = {key: value for part in parts if isinstance(part, dict) for key, value in part.items()}
@@ -220,6 +228,9 @@ def as_text(document, schema, encoding=None, depth=0):
             value = below(value)
         # Texts may fit several parts of a choice that their types told apart.
         made["anyOf" if key == "oneOf" else key] = value
+    if isinstance(made.get("properties"), dict):
+        # It reads only the fields that are listed, and a required one may not be.
+        made["properties"] = {**{name: {} for name in made.get("required") or []}, **made["properties"]}
     return made
 
 

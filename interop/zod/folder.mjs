@@ -57,7 +57,27 @@ function jsonSchema(schema, shape) {
   return written;
 }
 
-/** Runs a file, for which `zod` alone is the version `bare`, and returns the tools that it made, by name. */
+/**
+ * Wraps every call in `madeAt(line, call)`, with the line of the source where the call begins: the Vercel AI SDK gives a
+ * tool no name, so its tools are recognised by their places.
+ */
+function withLines(context) {
+  return (source) => {
+    const visit = (node) => {
+      const visited = ts.visitEachChild(node, visit, context);
+      if (!ts.isCallExpression(node) || node.pos < 0 || ![ts.SyntaxKind.Identifier, ts.SyntaxKind.PropertyAccessExpression].includes(node.expression.kind)) return visited;
+      if (!/(^|\.)tool$/.test(node.expression.getText(source))) return visited;
+      const line = source.getLineAndCharacterOfPosition(node.getStart(source)).line + 1;
+      return ts.factory.createCallExpression(ts.factory.createIdentifier('madeAt'), undefined, [ts.factory.createNumericLiteral(line), visited]);
+    };
+    return ts.visitNode(source, visit);
+  };
+}
+
+/**
+ * Runs a file, for which `zod` alone is the version `bare`, and returns the tools that it made, by name; those of the
+ * Vercel AI SDK by their lines.
+ */
 async function run(file, bare) {
   const made = new Map();
   const add = (name, schema, shape) => {
@@ -81,14 +101,20 @@ async function run(file, bare) {
       if (options?.name) add(options.name, options.schema);
     }
   }
+  // LangChain gives a tool without a schema one optional text.
+  const oneText = { type: 'object', properties: { input: { type: 'string' } } };
+  class KeptText {
+    constructor(options) {
+      if (options?.name) add(options.name, oneText);
+    }
+  }
   const packages = {
     tool: (first, second) => {
-      if (second) add(second.name, second.schema);
-      else if (first?.name) add(first.name, first.inputSchema ?? first.parameters);
-      return { isTool: true, schema: first?.inputSchema ?? first?.parameters };
+      if (second) add(second.name, second.schema ?? oneText);
+      return { ...first, isTool: !second, schema: first?.inputSchema ?? first?.parameters };
     },
     createTool: (options) => { add(options.id, options.inputSchema); return options; },
-    DynamicStructuredTool: Kept, DynamicTool: Kept, StructuredTool: class {}, Tool: class {},
+    DynamicStructuredTool: Kept, DynamicTool: KeptText, StructuredTool: class {}, Tool: class {},
     McpServer: function () { return server(); },
     createWorkflow: workflow, jsonSchema: (schema) => schema, zodSchema: (schema) => schema,
   };
@@ -109,9 +135,16 @@ async function run(file, bare) {
     if (modules.has(source)) return modules.get(source).exports;
     const module = { exports: {} };
     modules.set(source, module);
-    const { outputText } = ts.transpileModule(readFileSync(source, 'utf8').replace(/^#!.*/, ''), { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.CommonJS, esModuleInterop: false } });
+    const { outputText } = ts.transpileModule(readFileSync(source, 'utf8').replace(/^#!.*/, ''), {
+      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.CommonJS, esModuleInterop: false },
+      transformers: { before: [withLines] },
+    });
     const code = outputText.replaceAll('import.meta', 'importMeta');
-    const context = { ...scope(source), module, exports: module.exports, require: (name) => load(name, source) };
+    const madeAt = (line, value) => {
+      if (source === file && value?.isTool === true) made.set(line, jsonSchema(value.schema));
+      return value;
+    };
+    const context = { ...scope(source), module, madeAt, exports: module.exports, require: (name) => load(name, source) };
     const execute = (kind) => vm.runInNewContext(`(${kind} () { ${code}\n})()`, context, { filename: source, timeout: 2000 });
     try {
       execute('function');
@@ -134,8 +167,6 @@ async function run(file, bare) {
       // It wanted something else than a server.
     }
   }
-  // The Vercel AI SDK names a tool after the member that holds it.
-  for (const [name, value] of Object.entries(exported)) if (value?.isTool && !made.has(name)) add(name, value.schema);
   return made;
 }
 
@@ -164,7 +195,7 @@ function installed(file) {
 }
 
 const sorted = (value) => JSON.stringify(value, (_, member) => (member && typeof member === 'object' && !Array.isArray(member) ? Object.fromEntries(Object.entries(member).sort()) : member));
-const counts = { files: 0, 'not run': 0, equal: 0, refused: 0, different: 0 };
+const counts = { files: 0, 'not run': 0, equal: 0, refused: 0, 'not reached': 0, 'not found': 0, different: 0 };
 for (const name of readdirSync(folder, { recursive: true }).sort()) {
   if (!/\.[cm]?[jt]s$/.test(name) || name.endsWith('.d.ts') || name.includes('node_modules')) continue;
   const file = path.join(folder, name);
@@ -180,9 +211,16 @@ for (const name of readdirSync(folder, { recursive: true }).sort()) {
     continue;
   }
   counts.refused += faults.length;
-  for (const { name: tool, parameters } of tools) {
-    if (!made.has(tool)) continue;
-    const theirs = made.get(tool);
+  for (const { line, message } of faults) if (process.env.REFUSED) console.log(`${name}:${line}: refused: ${message}`);
+  for (const { name: tool, form, line, parameters } of tools) {
+    const key = form === 'tool_object' ? line : tool;
+    if (!made.has(key)) {
+      // The program would have to take another way to make this one.
+      counts['not reached'] += 1;
+      continue;
+    }
+    const theirs = made.get(key);
+    made.delete(key);
     const isEqual = theirs === null ? !Object.keys(parameters.properties ?? {}).length : sorted(theirs) === sorted(parameters);
     if (isEqual) {
       counts.equal += 1;
@@ -191,7 +229,13 @@ for (const name of readdirSync(folder, { recursive: true }).sort()) {
       console.log(`${name}: ${tool}\n  ours   ${sorted(parameters)}\n  theirs ${sorted(theirs)}`);
     }
   }
+  // Every tool of this file that has a place was found, or refused with a reason.
+  const missed = [...made.keys()].filter((key) => typeof key === 'number');
+  if (missed.length > faults.length) {
+    counts['not found'] += missed.length - faults.length;
+    console.log(`${name}: of the tools at the lines ${missed.join(', ')}, ${missed.length - faults.length} were neither found nor refused`);
+  }
 }
 console.log(Object.entries(counts).map(([what, count]) => `${what} ${count}`).join(', '));
 // Something that a file began may go on.
-process.exit(counts.different || !counts.equal ? 1 : 0);
+process.exit(counts.different || counts['not found'] || !counts.equal ? 1 : 0);

@@ -48,6 +48,25 @@ pub(crate) fn is_key(value: &str) -> bool {
     is_vendor_key(value) || is_scheme("Bearer ") || is_scheme("Basic ")
 }
 
+/// A text without the vendors' keys in it; `None` if it has none.
+pub(crate) fn without_keys(text: &str) -> Option<String> {
+    const EDGES: &str = "\"'`,;:()[]{}<>=&?|/";
+    let is_edge = |letter: char| letter.is_whitespace() || EDGES.contains(letter);
+    let mut shown = String::new();
+    let mut has_key = false;
+    for piece in text.split_inclusive(is_edge) {
+        let word = piece.trim_end_matches(is_edge).trim_end_matches(['.', '!']);
+        if is_vendor_key(word) {
+            has_key = true;
+            shown.push_str("…");
+            shown.push_str(&piece[word.len()..]);
+        } else {
+            shown.push_str(piece);
+        }
+    }
+    has_key.then_some(shown)
+}
+
 /// The secrets of one tool, each a parameter of its request.
 #[derive(Debug)]
 pub(crate) struct SecretParameters {
@@ -155,6 +174,13 @@ mod tests {
         assert!(is_secret_parameter("q", "sk-0123456789abcdef") && is_secret_parameter("x", "Bearer abcdefgh1"));
         assert!(is_secret_member("key", "a1b2c3d4e5f6a7b8") && !is_secret_member("key", "colour"));
         assert!(is_key("Basic dXNlcjpwYXNz") && is_key("Bearer ABCDEFGH1") && !is_key("Bearer <OAUTH_TOKEN>"));
+    }
+
+    #[test]
+    fn keys_in_a_sentence_are_left_out() {
+        let shown = without_keys("Call it with (sk-0123456789abcdef), then\nwith token=sk-0123456789abcdef.");
+        assert_eq!(shown.as_deref(), Some("Call it with (…), then\nwith token=…."));
+        assert_eq!(without_keys("Keys begin with sk-, as in sk-..."), None);
     }
 
     #[track_caller]

@@ -73,6 +73,33 @@ fn the_copies_of_a_large_schema_are_bounded() {
 }
 
 #[test]
+fn every_copy_of_a_large_schema_counts() {
+    let mut properties: Map<String, Value> =
+        (0..50_000).map(|index| (format!("p{index}"), json!({"type": "string"}))).collect();
+    let large = json!({"type": "object", "properties": properties});
+    properties.insert("absent".to_owned(), json!({"$ref": "#/components/schemas/Absent"}));
+    let faulty = json!({"type": "object", "properties": properties});
+
+    // Also those of operations with faults.
+    let root = json!({"$ref": "#/components/schemas/Faulty"});
+    let paths: Map<String, Value> =
+        (0..5_000).map(|index| (format!("/{index}"), operation(&format!("o{index}"), &root))).collect();
+    let conversion = read_value(&api(&paths.into(), &json!({"Faulty": faulty})));
+    assert!(conversion.tools.is_empty());
+
+    // And those that are behind no reference of a schema.
+    let body = json!({"$ref": "#/components/requestBodies/Large"});
+    let post = |name: &str| json!({"post": {"operationId": name, "summary": "S", "requestBody": body}});
+    let paths: Map<String, Value> = (0..50).map(|index| (format!("/{index}"), post(&format!("o{index}")))).collect();
+    let mut description = api(&paths.into(), &json!({}));
+    description["components"]["requestBodies"] = json!({"Large": {"content": {"application/json": {"schema": large}}}});
+    let conversion = read_value(&description);
+    assert!(!conversion.tools.is_empty() && conversion.tools.len() < 50);
+    assert!(conversion.tools.iter().all(|found| !found.tool.parameters.to_string().contains("null")));
+    assert_eq!(codes(&conversion), ["too_large"]);
+}
+
+#[test]
 fn faults_are_counted_and_not_all_listed() {
     let tools: Vec<Value> = (0..50_000).map(|index| json!({"description": index})).collect();
     let conversion = read_value(&json!({"tools": [{"name": "a", "description": "A", "source": "x"}, tools]}));

@@ -110,3 +110,26 @@ fn files_that_refer_to_each_other_end() {
     assert_eq!(codes(&conversion), [("cyclic_ref", "paths[\"/x\"].get.$ref".to_owned())]);
     assert!(write(&conversion.tools, Format::ArkManifest).is_ok());
 }
+
+#[test]
+fn what_is_read_only_behind_a_reference_is_not_sent() {
+    for (media, body) in [("application/json", "{{.input.body}}"), ("multipart/form-data", "name={{.input.body.name}}")]
+    {
+        let api = json!({
+            "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": [{"url": "https://e.example.com"}],
+            "paths": {"/boats": {"post": {"operationId": "add", "summary": "S", "requestBody": {"required": true, "content": {media: {"schema": {
+                "type": "object", "required": ["id", "name"],
+                "properties": {"id": {"$ref": "#/components/schemas/Number"}, "name": {"type": "string"}},
+            }}}}}}},
+            "components": {"schemas": {
+                "Number": {"$ref": "#/components/schemas/Id"}, "Id": {"type": "string", "readOnly": true},
+            }},
+        });
+        let conversion = read(&api.to_string(), ConvertOptions::default()).unwrap();
+        let found = &conversion.tools[0];
+        let sent = &found.tool.parameters["properties"]["body"];
+        assert_eq!((&sent["properties"], &sent["required"]), (&json!({"name": {"type": "string"}}), &json!(["name"])));
+        let InsideTool::AsRequest(request) = &found.inside else { panic!("{media}: {:?}", found.inside) };
+        assert_eq!(request.http.body.as_deref(), Some(body), "{media}");
+    }
+}

@@ -191,11 +191,25 @@ fn mcp_comes_back_as_it_was() {
     let written_tools: Value = serde_json::from_str(&written.documents.to_json()).unwrap();
     assert_eq!(written_tools["tools"], original["result"]["tools"]);
     assert_eq!(written.warnings, []);
+    // A server knows its tool by no other name, whatever the name is.
+    let text = r#"{"tools": [{"name": "repos/list all", "inputSchema": {"type": "object", "properties": {}}}]}"#;
+    let named = write(&read(text, ConvertOptions::default()).unwrap().tools, Format::Mcp).unwrap();
+    assert!(named.documents.to_json().contains("repos/list all") && named.warnings.is_empty(), "{named:?}");
     // Another format says what it loses.
     let warnings: Vec<String> =
         write(&conversion.tools, Format::OpenAi).unwrap().warnings.iter().map(ToString::to_string).collect();
     assert!(warnings.iter().any(|warning| warning.contains("`outputSchema`")), "{warnings:?}");
     assert!(warnings.iter().any(|warning| warning.contains("`_meta`")), "{warnings:?}");
+}
+
+#[test]
+fn a_reference_that_stays_or_is_expanded_is_not_a_loss() {
+    let text = r##"{"tools": [{"name": "a", "description": "A", "inputSchema": {"type": "object",
+        "properties": {"x": {"$ref": "#/$defs/U"}}, "$defs": {"U": {"type": "string"}}}}]}"##;
+    let conversion = read(text, ConvertOptions::default()).unwrap();
+    for target in [Format::OpenAiStrict, Format::AnthropicStrict, Format::GeminiOpenApi] {
+        assert_eq!(write(&conversion.tools, target).unwrap().warnings, [], "{target}");
+    }
 }
 
 #[test]

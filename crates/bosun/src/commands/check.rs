@@ -64,7 +64,8 @@ impl Check {
             let bytes = source.read()?;
             let folder = SourceFolder::of(&source.path);
             let mut checked = read(&bytes, folder.options());
-            if source.is_incidental && !is_named_as_ours(&source.path) && is_something_else(&checked) {
+            let is_ours = is_named_as_ours(&source.path) || is_broken_source(&checked, &bytes);
+            if source.is_incidental && !is_ours && is_something_else(&checked) {
                 continue;
             }
             files += 1;
@@ -149,6 +150,21 @@ pub(crate) fn is_something_else(checked: &CheckedDocument<'_>) -> bool {
     let is_other_source = checked.format == Some(Format::Zod) && checked.tools.is_empty();
     checked.problems.iter().any(|problem| matches!(problem.code, "unknown_format" | "not_built"))
         || (is_other_source && checked.problems.iter().all(is_of_source))
+}
+
+/// Whether a source that could not be parsed imports a library of tools: then it may well have some.
+fn is_broken_source(checked: &CheckedDocument<'_>, bytes: &[u8]) -> bool {
+    const LIBRARIES: [&str; 5] = ["zod", "ai", "@modelcontextprotocol/", "@langchain/", "@mastra/"];
+    let is_library = |quoted: &str| {
+        let (name, is_path) = (quoted.split('/').next().unwrap_or_default(), quoted.contains('/'));
+        LIBRARIES.iter().any(|library| match library.strip_suffix('/') {
+            Some(scope) => is_path && name == scope,
+            None => name == *library,
+        })
+    };
+    checked.format == Some(Format::Zod)
+        && checked.has_errors()
+        && str::from_utf8(bytes).is_ok_and(|text| text.split(['"', '\'']).any(is_library))
 }
 
 /// Whether the name of a file says that it is ours, whatever is in it.

@@ -58,6 +58,37 @@ fn secrets_of_a_workflow_never_leave_it() {
 }
 
 #[test]
+fn keys_in_texts_for_the_model_are_left_out() {
+    let node = |name: &str, kind: &str, version: f64, parameters: serde_json::Value| serde_json::json!({"name": name, "type": kind, "typeVersion": version, "parameters": parameters});
+    let key = "sk-proj-not-a-real-key-0123456789";
+    let url = "https://a.example.com/{id}";
+    let placeholder = serde_json::json!({"values": [{"name": "id", "description": format!("default {key}")}]});
+    let nodes = [
+        node(
+            "new",
+            "n8n-nodes-base.httpRequestTool",
+            4.2,
+            serde_json::json!({"toolDescription": format!("Use {key}."), "url": "https://a.example.com"}),
+        ),
+        node(
+            "old",
+            "@n8n/n8n-nodes-langchain.toolHttpRequest",
+            1.0,
+            serde_json::json!({"toolDescription": format!("Use {key}"), "url": url, "placeholderDefinitions": placeholder}),
+        ),
+    ];
+    let wire = serde_json::json!({"ai_tool": [[{"node": "Agent", "type": "ai_tool", "index": 0}]]});
+    let workflow = serde_json::json!({"nodes": nodes, "connections": {"new": wire, "old": wire}});
+    let folder = folder(&[("workflow.json", &workflow.to_string())]);
+    for target in ["ark-manifest", "external-tools"] {
+        let Ran { stdout, stderr, .. } = run(folder.path(), &["convert", "workflow.json", "--to", target]);
+        assert!(stdout.contains("Use …") && !stdout.contains("not-a-real"), "{target}: {stdout}");
+        assert_eq!(stderr.matches("warning[secret_dropped]").count(), 2, "{target}: {stderr}");
+        assert!(!stderr.contains("not-a-real"), "{target}: {stderr}");
+    }
+}
+
+#[test]
 fn what_is_converted_passes_the_check() {
     for file in ["n8n/flowers.in.json", "openapi/styles.in.yaml", "openapi/swagger-2.in.json"] {
         let converted = run(&fixtures(), &["convert", file, "--to", "ark-manifest"]);
@@ -176,6 +207,10 @@ fn a_folder_is_checked_as_its_files_are() {
     assert!(ran.stderr.contains("tool-config.json:1:"), "{}", ran.stderr);
     assert!(ran.stderr.contains("bad.ts:2:64: error[unknown_name]"), "{}", ran.stderr);
     assert!(ran.stderr.contains("3 files, 2 errors"), "{}", ran.stderr);
+    // A source that cannot be parsed may have tools if it imports a library of them.
+    fs::write(files.path().join("tools/good.ts"), "import { z } from 'zod';\ntool(run, { name: 'b',").unwrap();
+    let ran = run(files.path(), &["check", "."]);
+    assert!(ran.stderr.contains("good.ts:2:23: error[syntax_error]"), "{}", ran.stderr);
     // A file with one of our names is checked whatever is in it.
     fs::write(files.path().join("tool-config.json"), r#"{"colour": "red"}"#).unwrap();
     assert!(run(files.path(), &["check", "."]).stderr.contains("error[unknown_format]"));

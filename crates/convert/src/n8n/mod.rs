@@ -15,7 +15,8 @@ use crate::{
     ConvertOptions,
     document::{Document, Path},
     format::clip,
-    found::{Found, Report},
+    found::{Found, InsideTool, Report},
+    secrets::without_keys,
 };
 
 pub use node_types::NodeTypes;
@@ -96,7 +97,42 @@ pub(crate) fn read<'a>(document: &'a Document<'_>, options: ConvertOptions<'a>, 
         let hint = if names.is_empty() { String::new() } else { format!("agents are {}", names.join(", ")) };
         report.fault_with_hint(Path::root(), "agent_unknown", message, hint);
     }
+    tools.iter_mut().for_each(|found| leave_out_keys(found, report));
     tools
+}
+
+/// A key in a description would be read by every model that is given the tool.
+fn leave_out_keys(found: &mut Found, report: &Report) {
+    let mut has_key = false;
+    let mut clean = |text: &mut String| {
+        if let Some(shown) = without_keys(text) {
+            *text = shown;
+            has_key = true;
+        }
+    };
+    clean(&mut found.tool.description);
+    let mut parameters = (*found.tool.parameters).clone();
+    for_each_text(&mut parameters, &mut clean);
+    if let InsideTool::AsRequest(request) = &mut found.inside
+        && let Some(takes) = &mut request.takes
+    {
+        clean(&mut takes.description);
+        for_each_text(&mut takes.parameters, &mut clean);
+    }
+    if has_key {
+        found.tool.parameters = parameters.into();
+        let message = format!("the texts of `{}` hold what looks like a key; it is not copied", clip(&found.tool.name));
+        report.warn(&found.origin.path, "secret_dropped", message);
+    }
+}
+
+fn for_each_text(value: &mut Value, each: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| for_each_text(item, each)),
+        Value::Object(members) => members.values_mut().for_each(|member| for_each_text(member, each)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The tools of one agent, or of all of them. Different agents may have tools of the same name; taken together, these

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     OpenApiDocument,
     operation::{OperationDraft, described, is_slot_name},
+    schema::is_read_only,
     style::{ParameterStyle, ValueShape, resolved},
 };
 use crate::{Warning, document::Path, format::clip, found::Report};
@@ -112,7 +113,7 @@ fn form(
     let properties = schema.and_then(|schema| resolved(api, schema)).and_then(|schema| schema.get("properties"));
     let properties = properties.and_then(Value::as_object).unwrap_or(&none);
     let mut styles = Vec::new();
-    for (name, schema) in properties {
+    for (name, schema) in properties.iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
         let shape = ValueShape::of(api, schema);
         let own = encoding.and_then(|encoding| encoding.get(name));
         let style = match written_style(own, name, shape)? {
@@ -157,7 +158,7 @@ fn multipart<'a>(
     };
     let mut pairs = Vec::new();
     let mut files = Vec::new();
-    for (name, schema) in properties {
+    for (name, schema) in properties.iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
         slot_name(name)?;
         let own = encoding.and_then(|encoding| encoding.get(name));
         let media = own.and_then(|own| own.get("contentType")).and_then(Value::as_str).map(essence);

@@ -6,7 +6,7 @@
 //! schemes become references to secrets; the description holds no values and neither does the result. Responses are not
 //! read.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::Cell};
 
 use bosun_reading::Syntax;
 use serde_json::{Map, Value};
@@ -42,8 +42,8 @@ struct OpenApiDocument<'a> {
     title: &'a str,
     /// The server that the user names.
     server: Option<&'a str>,
-    /// The number of values that may still be copied out of the description.
-    budget: usize,
+    /// The number of values that may still be copied out of the description. Operations with faults spend it, too.
+    budget: &'a Cell<usize>,
 }
 
 /// Enough for descriptions of thousands of operations, and far too little to exhaust memory.
@@ -71,7 +71,8 @@ fn read_description(root: &Value, options: ConvertOptions<'_>, path: &Path, tool
     };
     let root = whole.as_ref();
     let title = root.pointer("/info/title").and_then(Value::as_str).unwrap_or("api");
-    let mut api = OpenApiDocument { root, version, title, server: options.server, budget: BUDGET };
+    let budget = Cell::new(BUDGET);
+    let api = OpenApiDocument { root, version, title, server: options.server, budget: &budget };
     if root.get("webhooks").is_some_and(|webhooks| webhooks.as_object().is_some_and(|map| !map.is_empty())) {
         report.warn(&path.key("webhooks"), "webhooks_dropped", "webhooks are calls from the API to you, not tools");
     }
@@ -111,7 +112,7 @@ fn read_description(root: &Value, options: ConvertOptions<'_>, path: &Path, tool
                 continue;
             };
             let place = operation::ParameterPlace { url, method, item, item_path: &item_path, path: &path };
-            tools.extend(operation::read(&mut api, operation, &place, report));
+            tools.extend(operation::read(&api, operation, &place, report));
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct ParameterPlace<'a> {
 }
 
 pub(super) fn read(
-    api: &mut OpenApiDocument<'_>,
+    api: &OpenApiDocument<'_>,
     operation: &Map<String, Value>,
     place: &ParameterPlace<'_>,
     report: &Report,
@@ -60,8 +60,7 @@ pub(super) fn read(
     if !draft.required.is_empty() {
         parameters["required"] = draft.required.into();
     }
-    let (parameters, budget) = draft.definitions.finish(parameters, place.path, report)?;
-    api.budget = budget;
+    let parameters = draft.definitions.finish(parameters, place.path, report)?;
     let description = description(operation, place, report);
     // A client can send what an http tool cannot.
     if let InsideTool::AsRequest(request) = &mut inside

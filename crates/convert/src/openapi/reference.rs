@@ -55,3 +55,16 @@ pub(super) fn follow<'a>(root: &'a Value, value: &'a Value, path: &Path, report:
     report.fault(path.key("$ref"), "cyclic_ref", "the reference leads back to itself");
     None
 }
+
+/// Whether something is true of a value, or of one that its chain of references leads to.
+pub(super) fn any_in_chain(root: &Value, value: &Value, is_true: fn(&Value) -> bool) -> bool {
+    let mut current = value;
+    for _ in 0..LONGEST_CHAIN {
+        if is_true(current) {
+            return true;
+        }
+        let Some(Ok(target)) = of(current).map(|reference| resolve(root, reference)) else { return false };
+        current = target;
+    }
+    false
+}

@@ -1,6 +1,9 @@
 //! Makes schemas of a description self-contained.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    cell::Cell,
+    collections::{HashMap, VecDeque},
+};
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value, json};
@@ -40,7 +43,7 @@ const DEEPEST_INLINING: usize = 24;
 pub(super) struct Definitions<'a> {
     root: &'a Value,
     version: OpenApiVersion,
-    budget: usize,
+    budget: &'a Cell<usize>,
     /// By reference: the name under `$defs`, and the copy.
     copied: IndexMap<String, (String, Value)>,
     waiting: VecDeque<String>,
@@ -71,8 +74,8 @@ impl<'a> Definitions<'a> {
         (report.fault_count() == faults).then_some(copy)
     }
 
-    /// `parameters` with all definitions that it refers to; and the remaining budget.
-    pub(super) fn finish(mut self, mut parameters: Value, path: &Path, report: &Report) -> Option<(Value, usize)> {
+    /// `parameters` with all definitions that it refers to.
+    pub(super) fn finish(mut self, mut parameters: Value, path: &Path, report: &Report) -> Option<Value> {
         let faults = report.fault_count();
         while let Some(reference) = self.waiting.pop_front() {
             match reference::resolve(self.root, &reference) {
@@ -84,10 +87,12 @@ impl<'a> Definitions<'a> {
                 }
                 Err((code, message)) => report.fault(path, code, message),
             }
-            if self.budget == 0 {
-                report.fault(path, "too_large", "the schemas of this operation, and those before it, are too large");
+            if self.budget.get() == 0 {
                 break;
             }
+        }
+        if self.budget.get() == 0 {
+            report.fault(path, "too_large", "the schemas of this operation, and those before it, are too large");
         }
         if report.fault_count() != faults {
             return None;
@@ -117,13 +122,17 @@ impl<'a> Definitions<'a> {
         if !kept.is_empty() {
             parameters["$defs"] = kept.into();
         }
-        Some((parameters, self.budget))
+        Some(parameters)
+    }
+
+    fn spend(&self, values: usize) {
+        self.budget.set(self.budget.get().saturating_sub(values));
     }
 
     fn schema(&mut self, schema: &Value, trail: &LazyPath<'_>, report: &Report) -> Value {
-        self.budget = self.budget.saturating_sub(1);
+        self.spend(1);
         let Value::Object(schema) = schema else { return schema.clone() };
-        if self.budget == 0 {
+        if self.budget.get() == 0 {
             return Value::Null;
         }
         if let Some(Value::String(reference)) = schema.get("$ref") {
@@ -132,7 +141,7 @@ impl<'a> Definitions<'a> {
         let mut copy = Map::new();
         for (key, value) in schema {
             let here = LazyPath::Key(trail, key);
-            self.budget = self.budget.saturating_sub(key.len() / 64);
+            self.spend(key.len() / 64);
             let value = match value {
                 Value::Array(items) if ONE.contains(&key.as_str()) || LISTS.contains(&key.as_str()) => items
                     .iter()
@@ -155,7 +164,7 @@ impl<'a> Definitions<'a> {
                 }
                 _ if key == "$schema" || key == "$id" => continue,
                 other => {
-                    self.budget = self.budget.saturating_sub(size_of(other));
+                    self.spend(size_of(other));
                     other.clone()
                 }
             };
@@ -166,7 +175,7 @@ impl<'a> Definitions<'a> {
         {
             let is_sent = |name: &&Value| {
                 let property = name.as_str().and_then(|name| properties.get(name));
-                !property.is_some_and(|property| property.get("readOnly") == Some(&Value::Bool(true)))
+                !property.is_some_and(|property| is_read_only(self.root, property))
             };
             copy.insert("required".to_owned(), required.iter().filter(is_sent).cloned().collect());
         }
@@ -179,7 +188,7 @@ impl<'a> Definitions<'a> {
     }
 
     fn is_read_only(&mut self, name: &str, property: &Value) -> bool {
-        let is_read_only = property.get("readOnly") == Some(&Value::Bool(true));
+        let is_read_only = is_read_only(self.root, property);
         if is_read_only {
             self.read_only.insert(name.to_owned());
         }
@@ -193,7 +202,7 @@ impl<'a> Definitions<'a> {
         trail: &LazyPath<'_>,
         report: &Report,
     ) -> Value {
-        self.budget = self.budget.saturating_sub(reference.len() / 16);
+        self.spend(reference.len() / 16);
         if let Err((code, message)) = reference::resolve(self.root, reference) {
             report.fault_on_trail(&LazyPath::Key(trail, "$ref"), code, message);
             return Value::Null;
@@ -234,6 +243,11 @@ impl<'a> Definitions<'a> {
         // The number follows a character that no plain name has, so that it cannot collide with another name.
         if *count == 1 && !plain.is_empty() { plain } else { format!("{plain}.{count}") }
     }
+}
+
+/// Whether a member of an object is only returned and never sent; it may say so behind a reference.
+pub(super) fn is_read_only(root: &Value, member: &Value) -> bool {
+    reference::any_in_chain(root, member, |schema| schema.get("readOnly") == Some(&Value::Bool(true)))
 }
 
 /// Rewrites the dialect of 3.0 as JSON Schema.

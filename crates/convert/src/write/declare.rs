@@ -67,15 +67,11 @@ pub(super) fn tools(
     Ok(written)
 }
 
-/// Tools that were read from MCP are written as they were, but for a name that MCP does not accept.
+/// Tools that were read from MCP are written as they were, by the names that their server knows.
 fn keep_entries<'a>(written: &mut Value, declared: impl Iterator<Item = &'a Found>) {
     for (found, entry) in declared.zip(written.as_array_mut().into_iter().flatten()) {
         if let Some(original) = &found.entry {
-            let name = entry.get("name").cloned();
             entry.clone_from(original);
-            if let (Some(name), Some(kept)) = (name, entry.get_mut("name")) {
-                *kept = name;
-            }
         }
     }
 }
@@ -123,6 +119,18 @@ fn translated<'v>(source: &Map<String, Value>, sent: &'v Map<String, Value>, key
     sent.get(keyword)
 }
 
+/// A strict dialect takes an optional property as one that may be null: `{"anyOf": [schema, {"type": "null"}]}`.
+fn without_null<'v>(source: &Map<String, Value>, sent: &'v Map<String, Value>) -> &'v Map<String, Value> {
+    match sent.get("anyOf").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([Value::Object(schema), null])
+            if !source.contains_key("anyOf") && null.get("type").is_some_and(|kind| kind == "null") =>
+        {
+            schema
+        }
+        _ => sent,
+    }
+}
+
 /// The first tool that loses a keyword, where, and how many others do.
 struct LostDeclaration<'a> {
     tool: &'a str,
@@ -134,6 +142,7 @@ impl<'a> SilentLosses<'a> {
     fn compare(&mut self, tool: &'a Tool, source: &'a Value, sent: &Value, trail: &LazyPath<'_>) {
         match (source, sent) {
             (Value::Object(source), Value::Object(sent)) => {
+                let sent = without_null(source, sent);
                 for (key, value) in source {
                     let here = LazyPath::Key(trail, key);
                     if let Some(definitions) =
@@ -165,7 +174,7 @@ impl<'a> SilentLosses<'a> {
 
     fn lose(&mut self, tool: &'a Tool, keyword: &'a str, value: &Value, trail: &LazyPath<'_>) {
         /// Expressed in another form, and so not lost.
-        const TRANSLATED: [&str; 5] = ["optional", "nullable", "items", "additionalItems", "dependencies"];
+        const TRANSLATED: [&str; 6] = ["optional", "nullable", "items", "additionalItems", "dependencies", "$ref"];
         let says_nothing = matches!(keyword, "exclusiveMinimum" | "exclusiveMaximum") && *value == Value::Bool(false);
         if TRANSLATED.contains(&keyword) || says_nothing {
             return;

@@ -57,7 +57,7 @@ use files::SourceFiles;
 use find::FoundSchemas;
 use library::{ZodLibrary, ZodRemark, as_schema};
 use module::Module;
-use read::ZodReader;
+use read::{OneVersion, ZodReader};
 
 pub use crate::{ZodIo, ZodVersion};
 pub use fault::ZodFault;
@@ -110,7 +110,8 @@ pub fn convert(source: &str, file_name: &str, options: ZodOptions<'_>) -> Result
         let mut found = FoundSchemas::default();
         let mut remarks = file.remarks;
         for version in &file.versions {
-            let only = (file.versions.len() > 1).then_some(*version);
+            let only = OneVersion { read: *version, bare: bare_version(options) };
+            let only = (file.versions.len() > 1).then_some(only);
             let mut reader = ZodReader::new(file.module, library(*version, options.io), only);
             let more = find::find(file.module, file.files.source_end, &mut reader);
             remarks.extend(reader.assumed_zod.map(|offset| not_imported(offset, *version)));
@@ -242,12 +243,17 @@ fn choose_versions(module: &Module<'_>, options: ZodOptions<'_>) -> (Vec<ZodVers
         });
         return (vec![asked], differs.collect());
     }
-    let bare = options.installed.unwrap_or(ZodVersion::V3);
+    let bare = bare_version(options);
     let mut versions: Vec<ZodVersion> = by_path.into_iter().map(|(version, _)| version).collect();
     if versions.is_empty() || (imported("zod").is_some() && !versions.contains(&bare)) {
         versions.push(bare);
     }
     (versions, Vec::new())
+}
+
+/// The version that `zod` alone means.
+fn bare_version(options: ZodOptions<'_>) -> ZodVersion {
+    options.installed.unwrap_or(ZodVersion::V3)
 }
 
 fn name(version: ZodVersion) -> &'static str {

@@ -57,7 +57,15 @@ pub(super) struct ZodReader<'m, 'a> {
     /// The first use of `z` without an import, which is assumed to be Zod.
     pub(super) assumed_zod: Option<u32>,
     /// The version that is read, in a source that imports both.
-    only: Option<ZodVersion>,
+    only: Option<OneVersion>,
+}
+
+/// One version of a source that imports both.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OneVersion {
+    pub(super) read: ZodVersion,
+    /// What `zod` alone means.
+    pub(super) bare: ZodVersion,
 }
 
 enum Constant<'a> {
@@ -66,7 +74,7 @@ enum Constant<'a> {
 }
 
 impl<'m, 'a> ZodReader<'m, 'a> {
-    pub(super) fn new(module: &'m Module<'a>, library: Box<dyn ZodLibrary<'a> + 'm>, only: Option<ZodVersion>) -> Self {
+    pub(super) fn new(module: &'m Module<'a>, library: Box<dyn ZodLibrary<'a> + 'm>, only: Option<OneVersion>) -> Self {
         Self {
             module,
             library,

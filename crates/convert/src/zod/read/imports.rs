@@ -40,8 +40,9 @@ impl<'a> ZodReader<'_, 'a> {
     /// The value of an import: Zod is known, and files that were given are read.
     pub(super) fn read_import(&mut self, module: &str, imported: &str, name: &str, used: Span) -> ZodValue<'a> {
         match module {
-            "zod/v3" if self.only == Some(ZodVersion::V4) => other_version(module, used),
-            "zod/v4" if self.only == Some(ZodVersion::V3) => other_version(module, used),
+            "zod" | "zod/v3" | "zod/v4" | "zod/index.js" if self.is_other_version(module) => {
+                other_version(module, used)
+            }
             "zod" | "zod/v3" | "zod/v4" | "zod/index.js" => match imported {
                 "*" | "default" | "z" => ZodValue::Zod("".into()),
                 imported => ZodValue::Zod(imported.into()),
@@ -59,6 +60,18 @@ impl<'a> ZodReader<'_, 'a> {
                 }
             },
         }
+    }
+
+    /// Whether an import of Zod is of the version that is not being read.
+    fn is_other_version(&self, module: &str) -> bool {
+        self.only.is_some_and(|only| {
+            let imported = match module {
+                "zod/v3" => ZodVersion::V3,
+                "zod/v4" => ZodVersion::V4,
+                _ => only.bare,
+            };
+            imported != only.read
+        })
     }
 
     fn read_export(&mut self, file: usize, name: &str, used: Span, hops: usize) -> ReadSchema<ZodValue<'a>> {

@@ -414,6 +414,23 @@ fn both_versions_of_zod_may_be_in_one_file() {
     assert_eq!(codes, ["mixed_zod_versions", "mixed_zod_versions"]);
 }
 
+#[test]
+fn zod_alone_is_the_installed_version_next_to_a_path_of_the_other() {
+    let source = |named: &str| {
+        format!(
+            "import * as named from '{named}';\nimport * as z from 'zod';\ntool(run, {{ name: 'named', description: 'A', schema: named.object({{ x: named.string() }}) }});\ntool(run, {{ name: 'alone', description: 'B', schema: z.object({{ x: z.number().int() }}) }});"
+        )
+    };
+    for (named, installed) in [("zod/v3", ZodVersion::V4), ("zod/v4", ZodVersion::V3), ("zod/v3", ZodVersion::V3)] {
+        let options = ZodOptions { installed: Some(installed), ..ZodOptions::default() };
+        let converted = convert(&source(named), "tools.ts", options).unwrap();
+        assert_eq!(converted.faults, []);
+        // Only Zod 4 writes `$schema`.
+        let is_4: Vec<_> = converted.tools.iter().map(|found| found.tool.parameters.get("$schema").is_some()).collect();
+        assert_eq!(is_4, [named == "zod/v4", installed == ZodVersion::V4], "{named} next to {installed:?}");
+    }
+}
+
 /// Files by their paths.
 #[derive(Debug)]
 struct TestFiles(BTreeMap<&'static str, &'static str>);
