@@ -76,7 +76,7 @@ impl Engine {
             let (events, verdicts) = machine::decide_each(&head, now, decisions.collect(), &by);
             let verdicts: Vec<_> = target.into_iter().zip(verdicts).collect();
             let refused = verdicts.iter().filter_map(|(call, verdict)| {
-                Some(AuditRecord::of_refused_decision(&head, now, &by, *call, refusal(*verdict)?))
+                Some(AuditRecord::of_refused_decision(&head, now, &by, *call, verdict.refusal()?))
             });
             let refused: Vec<_> = refused.collect();
             if !refused.is_empty() {
@@ -85,7 +85,7 @@ impl Engine {
             let changed = !events.is_empty();
             let position = inner.append_and_drive(&live, &mut locked, now, events, "decide.appended")?;
             drop(locked);
-            let awaits_next_action = |(_, verdict): &(CallId, DecisionVerdict)| refusal(*verdict).is_none();
+            let awaits_next_action = |(_, verdict): &(CallId, DecisionVerdict)| verdict.refusal().is_none();
             let wait = wait.filter(|_| verdicts.iter().any(awaits_next_action));
             let snapshot = inner.answer(&live, position, wait).await?;
             if changed {
@@ -94,19 +94,6 @@ impl Engine {
             Ok(DecideReport { verdicts, snapshot })
         })
         .await
-    }
-}
-
-/// The code of a decision that was not accepted.
-fn refusal(verdict: DecisionVerdict) -> Option<&'static str> {
-    match verdict {
-        DecisionVerdict::Accepted | DecisionVerdict::Replayed => None,
-        DecisionVerdict::AlreadyDecided(_) => Some("already_decided"),
-        DecisionVerdict::OtherArguments => Some("arguments_changed"),
-        DecisionVerdict::Expired => Some("approval_expired"),
-        DecisionVerdict::Cancelled => Some("call_cancelled"),
-        DecisionVerdict::Unknown => Some("call_not_found"),
-        DecisionVerdict::NotAwaiting => Some("approval_not_open"),
     }
 }
 
