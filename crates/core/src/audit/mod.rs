@@ -24,6 +24,7 @@ use crate::{
     head::Status,
     json,
     machine::{DeliveryTarget, DeliveryVerdict, outcome_code},
+    text,
     transcript::{Call, expired},
 };
 
@@ -371,7 +372,7 @@ impl AuditRecord {
 
 /// Shortens a name that a client chose and that matched nothing.
 fn clip(text: &str) -> String {
-    text.chars().take(128).collect()
+    text::clip(text, 128)
 }
 
 /// The records of entries that have just been folded into `head` and `transcript`.

@@ -19,6 +19,7 @@ use bosun_core::{
     json::JsonError,
     machine::{failure_code, outcome_code, refusal_code},
     schema::Violation,
+    text,
 };
 use bosun_engine::{
     EngineError, StoreError, UploadError,
@@ -447,7 +448,7 @@ pub(crate) fn not_utf8(at: u64) -> ApiError {
 
 /// Clips what an error repeats of a request: no megabytes, and no control characters that a terminal would obey.
 pub(crate) fn clip(text: &str) -> String {
-    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    text::clip(text, 80)
 }
 
 impl ApiError {
