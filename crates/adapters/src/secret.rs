@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bosun_core::{Namespace, tool::SecretRef};
+use bosun_core::{Namespace, text, tool::SecretRef};
 use zeroize::Zeroizing;
 
 use self::binding::{Destination, HostPart, SecretReach};
@@ -258,8 +258,9 @@ fn is_component(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.bytes().all(is_plain)
 }
 
-fn clip(text: &str) -> String {
-    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+/// Sanitises what an error shows of a reference.
+fn clip(shown: &str) -> String {
+    text::clip(shown, 80)
 }
 
 async fn read(root: &Path, namespace: &Namespace, name: &str, key: &str) -> Result<Option<Secret>, SecretError> {

@@ -1,9 +1,9 @@
-//! What the converters add to the reading of fields: durations and cache policies as texts.
+//! What the converters add to the reading of fields: texts as maps of their own, and cache policies as they are written.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use bosun_core::{
-    Tool,
+    Tool, duration,
     tool::{CachePolicy, CacheScope},
 };
 use bosun_reading::Text;
@@ -22,17 +22,9 @@ pub(crate) fn owned(texts: BTreeMap<&str, Text<'_>>) -> BTreeMap<String, String>
     texts.into_iter().map(|(name, text)| (name.to_owned(), text.value.to_owned())).collect()
 }
 
-/// A duration as a text that can be read again.
-pub(crate) fn duration_text(duration: Duration) -> String {
-    match (duration.as_secs(), duration.subsec_millis()) {
-        (seconds, 0) => format!("{seconds}s"),
-        _ => format!("{}ms", duration.as_millis()),
-    }
-}
-
 /// A cache policy as it is read again; the time alone if the scope is the default.
 pub(crate) fn write_cache(tool: &Tool) -> Option<Value> {
     let CachePolicy { ttl, scope } = tool.written_cache()?;
-    let ttl = duration_text(ttl);
+    let ttl = duration::format(ttl);
     Some(if scope == CacheScope::default() { ttl.into() } else { json!({"ttl": ttl, "scope": scope.as_str()}) })
 }

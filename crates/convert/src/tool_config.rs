@@ -8,7 +8,7 @@
 use std::cell::OnceCell;
 
 use bosun_core::{
-    Binding, Tool,
+    Binding, Tool, duration,
     tool::{Nango, missing::REQUEST_MISSING_PARAMETERS},
 };
 use bosun_reading::{Syntax, tool_config};
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     FolderFiles, Warning,
     document::{Document, Path},
-    fields::{Fields, duration_text, owned, write_cache},
+    fields::{Fields, owned, write_cache},
     format::is_by_category,
     found::{Found, InsideTool, Report, ToolOrigin},
 };
@@ -217,7 +217,7 @@ fn write_tool(found: &Found, warnings: &mut Vec<Warning>) -> Option<Value> {
     }
     for (key, time) in [("timeout", tool.timeout), ("approval_timeout", tool.approval_timeout)] {
         if let Some(time) = time {
-            put(key, duration_text(time).into());
+            put(key, duration::format(time).into());
         }
     }
     if let Some(cache) = write_cache(tool) {

@@ -5,6 +5,8 @@
 //! recently used is evicted. Limits that a query, an agent or the operator may choose are not here: they are
 //! [`QueryLimits`](crate::QueryLimits) and the settings of the server.
 
+use crate::machine::{failure_code, outcome_code};
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -166,25 +168,25 @@ ceilings! {
     REQUEST_PATTERN_BYTES: Schema = 16 * MIB, Bytes, Excess::Fault("patterns_too_large");
 
     /// The arguments of one call
-    ARGUMENT_BYTES: Model = 256 * KIB, Bytes, Excess::ReportedToModel("invalid_arguments");
+    ARGUMENT_BYTES: Model = 256 * KIB, Bytes, Excess::ReportedToModel(outcome_code::INVALID_ARGUMENTS);
     /// Tool calls in one reply
-    REPLY_CALLS: Model = 128, Count, Excess::Code("model_malformed");
+    REPLY_CALLS: Model = 128, Count, Excess::Code(failure_code::MODEL_MALFORMED);
     /// The id and the name of a call in a reply, each
-    CALL_NAME_BYTES: Model = 512, Bytes, Excess::Code("model_malformed");
+    CALL_NAME_BYTES: Model = 512, Bytes, Excess::Code(failure_code::MODEL_MALFORMED);
     /// Text of one reply, as a string of JSON: with its envelope it is an event of at most 1 MiB
-    REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Excess::Code("model_output_limit");
+    REPLY_TEXT_BYTES: Model = MIB - 4 * KIB, Bytes, Excess::Code(failure_code::MODEL_OUTPUT_LIMIT);
     /// Text, calls and opaque provider data of one reply
-    REPLY_BYTES: Model = 4 * MIB, Bytes, Excess::Code("model_output_limit");
+    REPLY_BYTES: Model = 4 * MIB, Bytes, Excess::Code(failure_code::MODEL_OUTPUT_LIMIT);
     /// The answer to an HTTP tool, after decompression
-    HTTP_RESPONSE_BYTES: Model = 8 * MIB, Bytes, Excess::ReportedToModel("result_too_large");
+    HTTP_RESPONSE_BYTES: Model = 8 * MIB, Bytes, Excess::ReportedToModel(outcome_code::RESULT_TOO_LARGE);
     /// Records of Nango that one call reads; the newest where there are more
     NANGO_RECORDS: Model = 10_000, Count, Excess::Cut;
     /// The same, in bytes of JSON
     NANGO_BYTES: Model = 32 * MIB, Bytes, Excess::Cut;
     /// Time of the jq filters of one result
-    JQ_SECONDS: Model = 5, Seconds, Excess::ReportedToModel("function_failed");
+    JQ_SECONDS: Model = 5, Seconds, Excess::ReportedToModel(outcome_code::FUNCTION_FAILED);
     /// Memory of the jq filters of one result
-    JQ_MEMORY_BYTES: Model = 256 * MIB, Bytes, Excess::ReportedToModel("function_failed");
+    JQ_MEMORY_BYTES: Model = 256 * MIB, Bytes, Excess::ReportedToModel(outcome_code::FUNCTION_FAILED);
     /// One result, as the model reads it
     RESULT_SHOWN_BYTES: Model = 256 * KIB, Bytes, Excess::Cut;
     /// A result of content blocks whose texts and images are shown to the model
@@ -195,11 +197,11 @@ ceilings! {
     IMAGES_SHOWN_BYTES: Model = 20 * MIB, Bytes, Excess::Marked;
 
     /// One entry of a journal
-    ENTRY_BYTES: Journal = 8 * MIB, Bytes, Excess::Code("entry_too_large");
+    ENTRY_BYTES: Journal = 8 * MIB, Bytes, Excess::Code(failure_code::ENTRY_TOO_LARGE);
     /// The journal of one query
-    JOURNAL_BYTES: Journal = 64 * MIB, Bytes, Excess::Code("journal_full");
+    JOURNAL_BYTES: Journal = 64 * MIB, Bytes, Excess::Code(failure_code::JOURNAL_FULL);
     /// Changes (`PUT`) in the journal of one query
-    CHANGES_BYTES: Journal = 16 * MIB, Bytes, Excess::Code("journal_full");
+    CHANGES_BYTES: Journal = 16 * MIB, Bytes, Excess::Code(failure_code::JOURNAL_FULL);
     /// A result that is stored inline in the journal; a larger one is a blob, and the journal refers to it
     INLINE_RESULT_BYTES: Journal = 256 * KIB, Bytes, Excess::Referenced;
 

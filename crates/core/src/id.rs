@@ -278,7 +278,7 @@ impl From<CallId> for String {
 
 /// Shortens and sanitises a name for an error: not a megabyte of it, and no control characters.
 fn clip(text: &str) -> String {
-    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    crate::text::clip(text, 80)
 }
 
 #[cfg(test)]

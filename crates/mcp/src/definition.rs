@@ -64,7 +64,7 @@ impl Definition {
             }
         }
         let mut description = visible(text("description").unwrap_or_default());
-        clip(&mut description, TOOL_DESCRIPTION_BYTES);
+        description.truncate(description.floor_char_boundary(TOOL_DESCRIPTION_BYTES));
         Ok(Self {
             name: name.to_owned(),
             title: text("title").map(visible),
@@ -147,14 +147,6 @@ pub(crate) fn visible(text: &str) -> String {
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
     };
     text.chars().filter(|letter| !is_hidden(*letter)).collect()
-}
-
-/// Shortens a text to a number of bytes, between two characters.
-pub(crate) fn clip(text: &mut String, bytes: usize) {
-    if text.len() > bytes {
-        let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-        text.truncate(end);
-    }
 }
 
 #[cfg(test)]

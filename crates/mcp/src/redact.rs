@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use bosun_adapters::secret::Secret;
 use serde_json::Value;
 
-use crate::definition::{clip, visible};
+use crate::definition::visible;
 
 /// The longest text of a server that is shown.
 const LONGEST: usize = 2 * 1024;
@@ -52,7 +52,7 @@ impl Redactor {
     /// The same, of another length.
     pub(crate) fn clean_to(&self, text: &str, longest: usize) -> String {
         let mut text = self.redact(visible(text));
-        clip(&mut text, longest);
+        text.truncate(text.floor_char_boundary(longest));
         text
     }
 

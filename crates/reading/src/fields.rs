@@ -366,7 +366,7 @@ impl<'n, S: Source> Fields<'n, S> {
                 let path = self.path_of(name);
                 // A name at the root is shown as it was sent, without the quotes of a path.
                 let is_alone = self.path().is_root() && self.source.origin(name).is_none();
-                let shown = shorten(if is_alone { name } else { self.position.inside(&path) }, bounds.shown);
+                let shown = clip(if is_alone { name } else { self.position.inside(&path) }, bounds.shown);
                 Warning {
                     message: format!("unknown field `{shown}` was ignored"),
                     code: "unknown_field",
@@ -553,7 +553,7 @@ impl<'n> Fields<'n, Object> {
             let origin = path.key(&name);
             if self.has(&name) {
                 let message =
-                    format!("appears twice: here and as `{}`", shorten(self.path_of(&name).as_str(), bounds.shown));
+                    format!("appears twice: here and as `{}`", clip(self.path_of(&name).as_str(), bounds.shown));
                 self.report().fault(origin, "duplicate_field", message);
             } else {
                 self.source.insert(name, value, origin);
@@ -566,9 +566,4 @@ impl<'n> Fields<'n, Object> {
     pub fn into_members(self) -> Map<String, Value> {
         self.source.into_members()
     }
-}
-
-/// At most `longest` characters of a name that a client has sent.
-fn shorten(text: &str, longest: usize) -> String {
-    text.chars().take(longest).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

@@ -19,13 +19,15 @@ use crate::{
 
 /// The provider of tools that need none.
 const META: &str = "__META__";
+/// Fields that are part of how a tool is run.
+const OF_BINDING: &[&str] = &["source", "action", "cache_model", "entity_aliases", "timeout", "approval_timeout"];
 /// Characters of a name or a value that a message shows.
 const SHOWN: usize = 80;
 
 /// What an entry says.
 #[derive(Debug)]
 pub struct ToolEntry {
-    /// `None` if what the binding is made of is at fault.
+    /// `None` if what the binding is made of is at fault, and in a change of something else.
     pub binding: Option<Binding>,
     pub description: Option<String>,
     pub display_name: Option<String>,
@@ -46,9 +48,26 @@ pub fn read<'n, T: Tree>(
     name: &str,
     default_model: impl FnOnce(&str) -> Option<String>,
 ) -> ToolEntry {
+    with_binding(fields, binding(fields, name, default_model))
+}
+
+/// Reads what is to be changed of the tool `name`. What a change does not name stays as it is, so that one without
+/// `providerConfigKey` does not change how the tool is run.
+pub fn read_change<'n, T: Tree>(fields: &Fields<'n, &'n T>, name: &str) -> ToolEntry {
+    if fields.has("providerConfigKey") {
+        return read(fields, name, |_| None);
+    }
+    for field in OF_BINDING.iter().filter(|field| fields.has(field)) {
+        let message = format!("`{field}` is changed together with `providerConfigKey`, which is missing");
+        fields.fault_of(field, "provider_missing", message, "send all fields of the binding");
+    }
+    with_binding(fields, None)
+}
+
+fn with_binding<'n, T: Tree>(fields: &Fields<'n, &'n T>, binding: Option<Binding>) -> ToolEntry {
     let text = |field: &str| fields.text(field).map(|text| text.value.to_owned());
     ToolEntry {
-        binding: binding(fields, name, default_model),
+        binding,
         description: text("description"),
         display_name: text("display_name"),
         lc_name: text("lc_name"),

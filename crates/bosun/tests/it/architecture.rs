@@ -385,6 +385,26 @@ fn the_map_names_places_that_exist() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+#[test]
+fn every_method_of_the_engine_is_in_its_list() {
+    let folder = workspace().join("crates/engine/src/engine");
+    let list = std::fs::read_to_string(folder.join("mod.rs")).unwrap();
+    let listed: BTreeSet<&str> =
+        list.lines().filter(|line| line.starts_with("//! |")).flat_map(|line| quoted(last_column(line))).collect();
+    let mut written = BTreeSet::new();
+    let sources: Vec<_> = sources().into_iter().filter(|source| source.path.starts_with(&folder)).collect();
+    for source in &sources {
+        for block in source.text.split("\nimpl Engine {\n").skip(1) {
+            let methods = block.lines().take_while(|line| *line != "}").filter_map(|line| {
+                let signature = line.strip_prefix("    pub async fn ").or_else(|| line.strip_prefix("    pub fn "))?;
+                signature.split(['(', '<']).next()
+            });
+            written.extend(methods);
+        }
+    }
+    assert_eq!(listed, written);
+}
+
 fn last_column(line: &str) -> &str {
     line.rsplit('|').nth(1).unwrap_or_default()
 }

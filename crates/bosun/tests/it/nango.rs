@@ -646,6 +646,10 @@ async fn an_entry_of_a_tool_config_is_stored_over_the_api_and_runs() {
         changed.text
     );
     assert_eq!(changed.body["description"], "Sends a mail", "what is not named stays");
+    let renamed = api(&server, "PUT", "/v1/tools/mail_once", Some(&json!({"category": "Drafts"}))).await;
+    let spec = &renamed.body["spec"];
+    assert_eq!((&spec["type"], &spec["nango"]["action"]), (&json!("nango"), &json!("send-later")), "{}", renamed.text);
+    assert!(renamed.warnings.is_empty(), "{:?}", renamed.warnings);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,17 +8,16 @@ use bosun_core::{
     Tool,
     schema::{
         dialect::{LostKeyword, describe_more, named},
-        path, reference,
+        path,
     },
     text::clip,
 };
 use serde_json::{Map, Value, json};
 
-use super::gemini;
-
-/// Maximum depth and number of expanded references; anything beyond is declared as a plain object.
-const DEEPEST: usize = 16;
-const MOST: usize = 2_000;
+use super::{
+    expand::{Expansion, Reduce},
+    gemini,
+};
 
 /// The formats that the API accepts; it rejects a request with any other.
 const FORMATS: &[&str] = &["date-time", "enum", "float", "double", "int32", "int64"];
@@ -69,7 +68,7 @@ pub(super) fn function(
 ) -> Result<Value, String> {
     gemini::check_names(&root)?;
     let root = Value::Object(root);
-    let mut reducer = Reducer { root: &root, written: 0, lost };
+    let mut reducer = Reducer { expansion: Expansion::new(&root, lost) };
     let reduced = reducer.reduce(&root, "", 0);
     let mut fields = named(alias, tool);
     // This API refuses an object without properties: a function that takes nothing has no parameters.
@@ -80,27 +79,19 @@ pub(super) fn function(
 }
 
 struct Reducer<'a> {
-    root: &'a Value,
-    written: usize,
-    lost: &'a mut LostKeyword,
+    expansion: Expansion<'a>,
 }
 
-impl Reducer<'_> {
-    fn reduce(&mut self, source: &Value, here: &str, depth: usize) -> Value {
-        let Value::Object(fields) = source else { return self.anything(here) };
-        self.written += 1;
-        if depth > DEEPEST || self.written > MOST {
-            self.lost.add(here, "is too deep or too large; the model sees a plain object");
-            return json!({"type": "object"});
-        }
-        if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
-            let target = reference::resolve(self.root, target).map(|(target, _)| target.clone()).unwrap_or_default();
-            let mut reduced = self.reduce(&target, here, depth + 1);
-            if let (Some(description), Value::Object(reduced)) = (fields.get("description"), &mut reduced) {
-                reduced.insert("description".to_owned(), description.clone());
-            }
-            return reduced;
-        }
+impl<'a> Reduce<'a> for Reducer<'a> {
+    fn expansion(&mut self) -> &mut Expansion<'a> {
+        &mut self.expansion
+    }
+
+    fn anything(&mut self, here: &str) -> Value {
+        self.guessed(Map::new(), here)
+    }
+
+    fn reduce_fields(&mut self, fields: &Map<String, Value>, here: &str, depth: usize) -> Value {
         let mut reduced = Map::new();
         self.types(fields, &mut reduced, here, depth);
         if let Some(description) = fields.get("description") {
@@ -123,7 +114,9 @@ impl Reducer<'_> {
             self.guessed(reduced, here)
         }
     }
+}
 
+impl Reducer<'_> {
     fn keyword(&mut self, name: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str, depth: usize) {
         let at = path::with_key(here, name);
         match name {
@@ -151,7 +144,7 @@ impl Reducer<'_> {
             "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
                 self.state_in_description(name, value, reduced, here);
             }
-            _ => self.lost.keyword(here, name, "is not supported; the model does not see it"),
+            _ => self.expansion.lost.keyword(here, name, "is not supported; the model does not see it"),
         }
     }
 
@@ -231,11 +224,15 @@ impl Reducer<'_> {
                 }
             }
             _ if keyword == "allOf" || reduced.contains_key("anyOf") => {
-                self.lost.keyword(here, keyword, "is not supported; the model does not see it");
+                self.expansion.lost.keyword(here, keyword, "is not supported; the model does not see it");
             }
             several => {
                 if keyword == "oneOf" {
-                    self.lost.keyword(here, keyword, "became `anyOf`: the model does not see that only one may match");
+                    self.expansion.lost.keyword(
+                        here,
+                        keyword,
+                        "became `anyOf`: the model does not see that only one may match",
+                    );
                 }
                 let alternatives = several
                     .iter()
@@ -266,7 +263,7 @@ impl Reducer<'_> {
         if fields.get("items") == Some(&json!(false)) {
             reduced.insert("maxItems".to_owned(), json!(count));
         }
-        self.lost.keyword(
+        self.expansion.lost.keyword(
             here,
             "prefixItems",
             "is not supported; the model sees which items are allowed, but not at which position",
@@ -280,7 +277,11 @@ impl Reducer<'_> {
             // Keywords about one type are in the alternatives of that type already.
             if !stays && keyword != "type" && !ABOUT_ONE_TYPE.iter().any(|(words, _)| words.contains(&keyword.as_str()))
             {
-                self.lost.keyword(here, keyword, "is not supported next to a choice; the model does not see it");
+                self.expansion.lost.keyword(
+                    here,
+                    keyword,
+                    "is not supported next to a choice; the model does not see it",
+                );
             }
             stays
         });
@@ -288,7 +289,7 @@ impl Reducer<'_> {
 
     /// Describes a keyword that cannot be expressed.
     fn state_in_description(&mut self, keyword: &str, value: &Value, reduced: &mut Map<String, Value>, here: &str) {
-        self.lost.keyword(here, keyword, "is not supported; the description states it instead");
+        self.expansion.lost.keyword(here, keyword, "is not supported; the description states it instead");
         let statement = format!("{keyword}: {}", clip(&value.to_string(), 400));
         describe_more(reduced, &statement);
     }
@@ -300,15 +301,11 @@ impl Reducer<'_> {
         } else if reduced.contains_key("items") {
             "array"
         } else {
-            self.lost.add(here, "accepts any type; the model sees a string");
+            self.expansion.lost.add(here, "accepts any type; the model sees a string");
             "string"
         };
         reduced.shift_insert(0, "type".to_owned(), json!(kind));
         Value::Object(reduced)
-    }
-
-    fn anything(&mut self, here: &str) -> Value {
-        self.guessed(Map::new(), here)
     }
 }
 

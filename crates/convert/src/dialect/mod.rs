@@ -17,6 +17,7 @@
 //! ```
 
 mod ark;
+mod expand;
 mod gemini;
 mod gemini_openapi;
 mod mcp;

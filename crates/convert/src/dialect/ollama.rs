@@ -7,19 +7,17 @@ use bosun_core::{
     Tool,
     schema::{
         dialect::{LostKeyword, describe_more, named},
-        path, reference,
+        path,
     },
     text::clip,
 };
 use serde_json::{Map, Value, json};
 
-/// Maximum depth and number of expanded references; anything beyond is declared as a plain object.
-const DEEPEST: usize = 16;
-const MOST: usize = 2_000;
+use super::expand::{Expansion, Reduce};
 
 pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost: &mut LostKeyword) -> Value {
     let root = Value::Object(root);
-    let mut reducer = Reducer { root: &root, written: 0, lost };
+    let mut reducer = Reducer { expansion: Expansion::new(&root, lost) };
     let mut reduced = reducer.reduce(&root, "", 0);
     if let Value::Object(fields) = &mut reduced
         && !fields.contains_key("properties")
@@ -32,29 +30,19 @@ pub(super) fn function(tool: &Tool, alias: &str, root: Map<String, Value>, lost:
 }
 
 struct Reducer<'a> {
-    root: &'a Value,
-    written: usize,
-    lost: &'a mut LostKeyword,
+    expansion: Expansion<'a>,
 }
 
-impl Reducer<'_> {
-    fn reduce(&mut self, source: &Value, here: &str, depth: usize) -> Value {
-        let Value::Object(fields) = source else {
-            return json!({});
-        };
-        self.written += 1;
-        if depth > DEEPEST || self.written > MOST {
-            self.lost.add(here, "is too deep or too large; the model sees a plain object");
-            return json!({"type": "object"});
-        }
-        if let Some(target) = fields.get("$ref").and_then(Value::as_str) {
-            let target = reference::resolve(self.root, target).map(|(target, _)| target.clone()).unwrap_or_default();
-            let mut reduced = self.reduce(&target, here, depth + 1);
-            if let (Some(description), Value::Object(reduced)) = (fields.get("description"), &mut reduced) {
-                reduced.insert("description".to_owned(), description.clone());
-            }
-            return reduced;
-        }
+impl<'a> Reduce<'a> for Reducer<'a> {
+    fn expansion(&mut self) -> &mut Expansion<'a> {
+        &mut self.expansion
+    }
+
+    fn anything(&mut self, _: &str) -> Value {
+        json!({})
+    }
+
+    fn reduce_fields(&mut self, fields: &Map<String, Value>, here: &str, depth: usize) -> Value {
         let mut reduced = Map::new();
         for (name, value) in fields {
             let at = path::with_key(here, name);
@@ -79,10 +67,12 @@ impl Reducer<'_> {
                     }
                 }
                 // Positions cannot be distinguished; the item at each is described.
-                "prefixItems" => self.lost.keyword(here, name, "is not supported; the description states it instead"),
+                "prefixItems" => {
+                    self.expansion.lost.keyword(here, name, "is not supported; the description states it instead");
+                }
                 "anyOf" | "oneOf" => self.choose(name, value, here, depth, &mut reduced),
                 "$defs" | "definitions" | "$schema" | "$id" | "$comment" | "title" | "examples" | "default" => {}
-                _ => self.lost.keyword(here, name, "is not supported; the model does not see it"),
+                _ => self.expansion.lost.keyword(here, name, "is not supported; the model does not see it"),
             }
         }
         if let Some(places) = fields.get("prefixItems") {
@@ -90,7 +80,9 @@ impl Reducer<'_> {
         }
         Value::Object(reduced)
     }
+}
 
+impl Reducer<'_> {
     /// Alternatives cannot be expressed; the first that is not null is used.
     fn choose(
         &mut self,
@@ -105,7 +97,7 @@ impl Reducer<'_> {
             alternatives.iter().enumerate().filter(|(_, schema)| **schema != json!({"type": "null"})).collect();
         let Some(&(index, first)) = real.first() else { return };
         if real.len() > 1 {
-            self.lost.keyword(here, keyword, "is not supported; the model sees only its first alternative");
+            self.expansion.lost.keyword(here, keyword, "is not supported; the model sees only its first alternative");
         }
         let at = path::with_index(&path::with_key(here, keyword), index);
         if let Value::Object(chosen) = self.reduce(first, &at, depth + 1) {

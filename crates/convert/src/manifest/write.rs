@@ -6,7 +6,7 @@ use std::{
 };
 
 use bosun_core::{
-    Binding, Tool,
+    Binding, Tool, duration,
     tool::{HttpRequest, ValueSource},
 };
 use bosun_reading::tool::{DEPRECATED, written_deprecation};
@@ -178,7 +178,8 @@ fn write_http(request: &HttpRequest, timeout: Option<Duration>) -> Value {
 
 /// Whole seconds, rounded up.
 fn seconds(timeout: Duration) -> String {
-    format!("{}s", timeout.as_millis().div_ceil(1000).max(1))
+    let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+    duration::format(Duration::from_secs(seconds.max(1)))
 }
 
 fn write_source(source: &ValueSource) -> Value {

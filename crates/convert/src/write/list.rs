@@ -1,14 +1,10 @@
 //! Lists that keep schemas as their owners wrote them.
 
-use bosun_core::{Binding, Tool};
+use bosun_core::{Binding, Tool, duration};
 use serde_json::{Value, json};
 
 use super::warn_of_losses;
-use crate::{
-    Format, Warning,
-    fields::{duration_text, write_cache},
-    found::Found,
-};
+use crate::{Format, Warning, fields::write_cache, found::Found};
 
 pub(super) fn tools(tools: &[Found], target: Format, write: fn(&Tool) -> Value, warnings: &mut Vec<Warning>) -> Value {
     warn_of_losses(tools, target, warnings);
@@ -50,7 +46,7 @@ fn put_policy(entry: &mut Value, tool: &Tool) {
     for (key, text) in [
         ("displayName", tool.display_name.clone()),
         ("version", tool.version.clone()),
-        ("timeout", tool.timeout.map(duration_text)),
+        ("timeout", tool.timeout.map(duration::format)),
     ] {
         if let Some(text) = text {
             entry[key] = text.into();

@@ -24,6 +24,7 @@ use crate::{
     head::Status,
     json,
     machine::{DeliveryTarget, DeliveryVerdict, outcome_code},
+    text,
     transcript::{Call, expired},
 };
 
@@ -328,21 +329,12 @@ impl AuditRecord {
         delivered: &Outcome,
         verdict: DeliveryVerdict,
     ) -> Option<Self> {
-        let (reason, call) = match verdict {
-            DeliveryVerdict::Accepted(_) | DeliveryVerdict::Replayed(_) => return None,
-            DeliveryVerdict::AlreadyResolved(call) => ("already_resolved", Some(call)),
-            DeliveryVerdict::Expired(call) => ("call_expired", Some(call)),
-            DeliveryVerdict::Cancelled(call) => ("call_cancelled", Some(call)),
-            DeliveryVerdict::Unknown => ("call_not_found", None),
-            DeliveryVerdict::Ambiguous => ("ambiguous_call", None),
-            DeliveryVerdict::NotWaiting => ("call_not_waiting", None),
-            DeliveryVerdict::LeaseLost(call) => ("lease_lost", Some(call)),
-        };
+        let reason = verdict.refusal()?;
         let (named, tool) = match target {
             DeliveryTarget::Call(call) | DeliveryTarget::Claimed(call, _) => (Some(*call), None),
             DeliveryTarget::Tool(name) => (None, Some(clip(name).into())),
         };
-        let call = call.or(named);
+        let call = verdict.call().or(named);
         let known = call.and_then(|call| head.call(call));
         let refused = Self {
             call,
@@ -380,7 +372,7 @@ impl AuditRecord {
 
 /// Shortens a name that a client chose and that matched nothing.
 fn clip(text: &str) -> String {
-    text.chars().take(128).collect()
+    text::clip(text, 128)
 }
 
 /// The records of entries that have just been folded into `head` and `transcript`.

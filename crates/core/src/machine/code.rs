@@ -106,3 +106,27 @@ codes! {
         MEMBER_FAILED = "member_failed";
     }
 }
+
+codes! {
+    /// Codes of results and decisions that are not accepted, for the caller and for the audit log.
+    refusal_code {
+        /// The call has another result.
+        ALREADY_RESOLVED = "already_resolved";
+        CALL_EXPIRED = "call_expired";
+        /// The query has ended.
+        CALL_CANCELLED = "call_cancelled";
+        CALL_NOT_FOUND = "call_not_found";
+        /// Several calls of the tool wait.
+        AMBIGUOUS_CALL = "ambiguous_call";
+        CALL_NOT_WAITING = "call_not_waiting";
+        /// The call is no longer the worker's.
+        LEASE_LOST = "lease_lost";
+        /// Another decision was made before.
+        ALREADY_DECIDED = "already_decided";
+        /// The person has seen other arguments than those of the call.
+        ARGUMENTS_CHANGED = "arguments_changed";
+        APPROVAL_EXPIRED = "approval_expired";
+        /// The call does not wait for approval.
+        APPROVAL_NOT_OPEN = "approval_not_open";
+    }
+}

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     hold::{hold_expired, is_hold_expired},
     loops::notice_loop,
-    outcome_code,
+    outcome_code, refusal_code,
 };
 use crate::{
     Actor, CallId, ContentHash, Entry, Event, Head, Outcome, Timestamp,
@@ -52,6 +52,22 @@ pub enum DecisionVerdict {
     Unknown,
     /// The call never waited for approval.
     NotAwaiting,
+}
+
+impl DecisionVerdict {
+    /// The code of a decision that was not accepted.
+    #[must_use]
+    pub fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Accepted | Self::Replayed => None,
+            Self::AlreadyDecided(_) => Some(refusal_code::ALREADY_DECIDED),
+            Self::OtherArguments => Some(refusal_code::ARGUMENTS_CHANGED),
+            Self::Expired => Some(refusal_code::APPROVAL_EXPIRED),
+            Self::Cancelled => Some(refusal_code::CALL_CANCELLED),
+            Self::Unknown => Some(refusal_code::CALL_NOT_FOUND),
+            Self::NotAwaiting => Some(refusal_code::APPROVAL_NOT_OPEN),
+        }
+    }
 }
 
 /// Decides about several calls, one after the other; one verdict for each.

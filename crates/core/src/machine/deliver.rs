@@ -10,6 +10,7 @@ use super::{
     expire::call_expired,
     hold::{hold_expired, is_hold_expired},
     loops::notice_loop,
+    refusal_code,
 };
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
@@ -54,6 +55,37 @@ pub enum DeliveryVerdict {
     NotWaiting,
     /// The worker's lease has lapsed, and the call is open for others.
     LeaseLost(CallId),
+}
+
+impl DeliveryVerdict {
+    /// The code of a result that was not accepted; `None` for one that is the outcome of its call.
+    #[must_use]
+    pub fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Accepted(_) | Self::Replayed(_) => None,
+            Self::AlreadyResolved(_) => Some(refusal_code::ALREADY_RESOLVED),
+            Self::Expired(_) => Some(refusal_code::CALL_EXPIRED),
+            Self::Cancelled(_) => Some(refusal_code::CALL_CANCELLED),
+            Self::Unknown => Some(refusal_code::CALL_NOT_FOUND),
+            Self::Ambiguous => Some(refusal_code::AMBIGUOUS_CALL),
+            Self::NotWaiting => Some(refusal_code::CALL_NOT_WAITING),
+            Self::LeaseLost(_) => Some(refusal_code::LEASE_LOST),
+        }
+    }
+
+    /// The call that the result is for, if there is one.
+    #[must_use]
+    pub fn call(self) -> Option<CallId> {
+        match self {
+            Self::Accepted(id)
+            | Self::Replayed(id)
+            | Self::AlreadyResolved(id)
+            | Self::Expired(id)
+            | Self::Cancelled(id)
+            | Self::LeaseLost(id) => Some(id),
+            Self::Unknown | Self::Ambiguous | Self::NotWaiting => None,
+        }
+    }
 }
 
 /// The effect of a post of results on the query.

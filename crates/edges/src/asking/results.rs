@@ -246,18 +246,6 @@ pub(crate) fn verdict_word(verdict: DeliveryVerdict) -> (&'static str, Option<Co
     }
 }
 
-pub(crate) fn call_of(verdict: DeliveryVerdict) -> Option<CallId> {
-    match verdict {
-        DeliveryVerdict::Accepted(id)
-        | DeliveryVerdict::Replayed(id)
-        | DeliveryVerdict::AlreadyResolved(id)
-        | DeliveryVerdict::Expired(id)
-        | DeliveryVerdict::Cancelled(id)
-        | DeliveryVerdict::LeaseLost(id) => Some(id),
-        DeliveryVerdict::Unknown | DeliveryVerdict::Ambiguous | DeliveryVerdict::NotWaiting => None,
-    }
-}
-
 pub(crate) fn verdict_sentence(named: &str, verdict: DeliveryVerdict) -> String {
     match verdict {
         // Results that were accepted: the caller has checked that there are none.
@@ -291,7 +279,7 @@ fn log_unused(head: &Head, judged: &[CheckedResult]) {
     for (result, verdict) in unused.iter().take(LINES) {
         tracing::warn!(
             query = %head.uid,
-            call = call_of(*verdict).map(tracing::field::display),
+            call = verdict.call().map(tracing::field::display),
             verdict = verdict_word(*verdict).0,
             content = %result.outcome.content_hash(),
             "result was not used"

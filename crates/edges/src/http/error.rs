@@ -12,8 +12,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bosun_core::{
-    audit::hide_in_urls, ceiling::FAULTS_LISTED, content::BadContent, journal::JournalFault, json::JsonError,
+    audit::hide_in_urls,
+    ceiling::FAULTS_LISTED,
+    content::BadContent,
+    journal::JournalFault,
+    json::JsonError,
+    machine::{failure_code, outcome_code, refusal_code},
     schema::Violation,
+    text,
 };
 use bosun_engine::{
     EngineError, StoreError, UploadError,
@@ -29,7 +35,7 @@ use super::error_echo::{Echo, HIDDEN};
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 
 macro_rules! codes {
-    ($($(#[$meta:meta])* $variant:ident = $status:ident $text:literal,)*) => {
+    ($($(#[$meta:meta])* $variant:ident = $status:ident $text:expr,)*) => {
         /// Why a request was not done. Each has one HTTP status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Code {
@@ -89,17 +95,17 @@ codes! {
     InvalidDecision = UNPROCESSABLE_ENTITY "invalid_decision",
     InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
     InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
-    MissingParameters = UNPROCESSABLE_ENTITY "missing_parameters",
+    MissingParameters = UNPROCESSABLE_ENTITY outcome_code::MISSING_PARAMETERS,
     InputTooLarge = UNPROCESSABLE_ENTITY "input_too_large",
-    EntryTooLarge = UNPROCESSABLE_ENTITY "entry_too_large",
+    EntryTooLarge = UNPROCESSABLE_ENTITY failure_code::ENTRY_TOO_LARGE,
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
     AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
     TeamNotFound = UNPROCESSABLE_ENTITY "team_not_found",
     ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
     ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
     InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
-    SecretNotAllowed = UNPROCESSABLE_ENTITY "secret_not_allowed",
-    AddressNotAllowed = UNPROCESSABLE_ENTITY "address_not_allowed",
+    SecretNotAllowed = UNPROCESSABLE_ENTITY failure_code::SECRET_NOT_ALLOWED,
+    AddressNotAllowed = UNPROCESSABLE_ENTITY failure_code::ADDRESS_NOT_ALLOWED,
     InvalidConfiguration = UNPROCESSABLE_ENTITY "invalid_configuration",
     // What the request names is not there, or not in the state for it.
     NamespaceNotFound = NOT_FOUND "namespace_not_found",
@@ -107,7 +113,7 @@ codes! {
     MemoryNotFound = NOT_FOUND "memory_not_found",
     ConversationNotFound = NOT_FOUND "conversation_not_found",
     ResourceNotFound = NOT_FOUND "resource_not_found",
-    CallNotFound = NOT_FOUND "call_not_found",
+    CallNotFound = NOT_FOUND refusal_code::CALL_NOT_FOUND,
     ResultNotFound = NOT_FOUND "result_not_found",
     RangeNotSatisfiable = RANGE_NOT_SATISFIABLE "range_not_satisfiable",
     QueryExists = CONFLICT "query_exists",
@@ -119,25 +125,25 @@ codes! {
     QueryNotHeld = CONFLICT "query_not_held",
     QueryNotCompleted = CONFLICT "query_not_completed",
     ConversationBusy = CONFLICT "conversation_busy",
-    JournalFull = CONFLICT "journal_full",
-    AlreadyResolved = CONFLICT "already_resolved",
-    AmbiguousCall = CONFLICT "ambiguous_call",
-    CallNotWaiting = CONFLICT "call_not_waiting",
-    ApprovalNotOpen = CONFLICT "approval_not_open",
-    AlreadyDecided = CONFLICT "already_decided",
-    ArgumentsChanged = CONFLICT "arguments_changed",
-    LeaseLost = CONFLICT "lease_lost",
+    JournalFull = CONFLICT failure_code::JOURNAL_FULL,
+    AlreadyResolved = CONFLICT refusal_code::ALREADY_RESOLVED,
+    AmbiguousCall = CONFLICT refusal_code::AMBIGUOUS_CALL,
+    CallNotWaiting = CONFLICT refusal_code::CALL_NOT_WAITING,
+    ApprovalNotOpen = CONFLICT refusal_code::APPROVAL_NOT_OPEN,
+    AlreadyDecided = CONFLICT refusal_code::ALREADY_DECIDED,
+    ArgumentsChanged = CONFLICT refusal_code::ARGUMENTS_CHANGED,
+    LeaseLost = CONFLICT refusal_code::LEASE_LOST,
     QueryDeleted = GONE "query_deleted",
-    CallExpired = GONE "call_expired",
-    CallCancelled = GONE "call_cancelled",
-    ApprovalExpired = GONE "approval_expired",
-    HoldExpired = GONE "hold_expired",
+    CallExpired = GONE refusal_code::CALL_EXPIRED,
+    CallCancelled = GONE refusal_code::CALL_CANCELLED,
+    ApprovalExpired = GONE refusal_code::APPROVAL_EXPIRED,
+    HoldExpired = GONE failure_code::HOLD_EXPIRED,
     TooManyUploads = TOO_MANY_REQUESTS "too_many_uploads",
     // The server cannot do it.
     ModelFailed = BAD_GATEWAY "model_failed",
     QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
     ResultLost = INTERNAL_SERVER_ERROR "result_lost",
-    InternalError = INTERNAL_SERVER_ERROR "internal_error",
+    InternalError = INTERNAL_SERVER_ERROR failure_code::INTERNAL_ERROR,
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable",
     Overloaded = SERVICE_UNAVAILABLE "overloaded",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down",
@@ -442,7 +448,7 @@ pub(crate) fn not_utf8(at: u64) -> ApiError {
 
 /// Clips what an error repeats of a request: no megabytes, and no control characters that a terminal would obey.
 pub(crate) fn clip(text: &str) -> String {
-    text.chars().take(80).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    text::clip(text, 80)
 }
 
 impl ApiError {
@@ -508,9 +514,15 @@ mod tests {
 
     #[test]
     fn the_page_has_a_heading_for_every_code_of_failed_queries_and_calls_and_no_other() {
-        use bosun_core::machine::{failure_code, outcome_code};
         assert_eq!(headings("Failed queries"), failure_code::ALL);
         assert_eq!(headings("Failed calls"), outcome_code::ALL);
+    }
+
+    #[test]
+    fn every_code_with_which_results_and_decisions_are_refused_is_a_code_of_answers() {
+        for refused in refusal_code::ALL {
+            assert!(Code::ALL.iter().any(|code| code.as_str() == *refused), "{refused}");
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Engine {
             let (events, verdicts) = machine::decide_each(&head, now, decisions.collect(), &by);
             let verdicts: Vec<_> = target.into_iter().zip(verdicts).collect();
             let refused = verdicts.iter().filter_map(|(call, verdict)| {
-                Some(AuditRecord::of_refused_decision(&head, now, &by, *call, refusal(*verdict)?))
+                Some(AuditRecord::of_refused_decision(&head, now, &by, *call, verdict.refusal()?))
             });
             let refused: Vec<_> = refused.collect();
             if !refused.is_empty() {
@@ -132,20 +132,7 @@ impl Engine {
 
 /// Whether a client that decided this waits for the agent's next action.
 fn awaits_next_action(verdicts: &[(CallId, DecisionVerdict)]) -> bool {
-    verdicts.iter().any(|(_, verdict)| refusal(*verdict).is_none())
-}
-
-/// The code of a decision that was not accepted.
-fn refusal(verdict: DecisionVerdict) -> Option<&'static str> {
-    match verdict {
-        DecisionVerdict::Accepted | DecisionVerdict::Replayed => None,
-        DecisionVerdict::AlreadyDecided(_) => Some("already_decided"),
-        DecisionVerdict::OtherArguments => Some("arguments_changed"),
-        DecisionVerdict::Expired => Some("approval_expired"),
-        DecisionVerdict::Cancelled => Some("call_cancelled"),
-        DecisionVerdict::Unknown => Some("call_not_found"),
-        DecisionVerdict::NotAwaiting => Some("approval_not_open"),
-    }
+    verdicts.iter().any(|(_, verdict)| verdict.refusal().is_none())
 }
 
 impl Inner {

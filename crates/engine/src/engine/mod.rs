@@ -2,7 +2,7 @@
 //!
 //! | file | methods |
 //! |---|---|
-//! | `mod` | `start`, `get`, `watch`, `list`, `compile_ahead`, `drain`, `close`, `shut_down` |
+//! | `mod` | `start`, `get`, `watch`, `list`, `definitions`, `compile_ahead`, `has_compiled`, `settings`, `store`, `busy`, `draining`, `drain`, `close`, `shut_down` |
 //! | `submit` | `submit` |
 //! | `deliver` | `deliver`, `resume`, `cancel`, `delete` |
 //! | `decide` | `decide` |

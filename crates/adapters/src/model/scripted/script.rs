@@ -2,13 +2,16 @@
 
 use std::{path::Path, time::Duration};
 
-use bosun_core::query::Usage;
+use bosun_core::{query::Usage, text::clip};
 use bosun_reading::Faults;
 
 use super::{
     read,
     template::{Missing, ScriptTemplate},
 };
+
+/// Characters of an input that an error shows.
+const SHOWN: usize = 120;
 
 /// Everything that a scripted model can say.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -156,11 +159,11 @@ impl Script {
         let scene = self.scenes.iter().find(|scene| scene.when.matches(input));
         let turns = scene.map_or(&self.otherwise, |scene| &scene.turns);
         if turns.is_empty() {
-            return Err(ScriptError::NoScene(clip(input)));
+            return Err(ScriptError::NoScene(clip(input, SHOWN)));
         }
         let index = since.iter().filter(|line| matches!(line, ScriptLine::Assistant)).count();
         let Some(turn) = turns.get(index) else {
-            return Err(ScriptError::NoTurn { input: clip(input), turns: turns.len(), wanted: index + 1 });
+            return Err(ScriptError::NoTurn { input: clip(input, SHOWN), turns: turns.len(), wanted: index + 1 });
         };
         match &turn.act {
             ScriptAct::Fail { status, message } => {
@@ -220,13 +223,5 @@ impl ScriptWhen {
             Self::Contains(part) => input.contains(part),
             Self::Exactly(whole) => input == whole,
         }
-    }
-}
-
-fn clip(text: &str) -> String {
-    const LONGEST: usize = 120;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }

@@ -12,6 +12,7 @@ use std::{
 use anstream::{stderr, stdout};
 use anstyle::{AnsiColor, Style};
 use bosun_client::{Client, ClientError, Event, Observer, OpenCall, Undecided, Wanted};
+use bosun_core::text::clip;
 use serde_json::{Value, json};
 
 const DIM: Style = Style::new().dimmed();
@@ -245,7 +246,7 @@ impl Observer for Screen {
         let tool = &call.name;
         match outcome {
             Ok(result) => self.step(GOOD, "←", &format!("{TOOL}{tool}{TOOL:#} {}", brief(result))),
-            Err(error) => self.step(BAD, "←", &format!("{TOOL}{tool}{TOOL:#} failed: {}", clip(error))),
+            Err(error) => self.step(BAD, "←", &format!("{TOOL}{tool}{TOOL:#} failed: {}", one_line(error))),
         }
     }
 
@@ -302,22 +303,17 @@ fn values_template(request: &Value) -> Value {
 /// How far a call is, on one line.
 pub(in crate::commands) fn progress_line(tool: &str, done: f64, total: Option<f64>, message: Option<&str>) -> String {
     let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
-    let message = message.map(|message| format!(": {}", clip(message))).unwrap_or_default();
-    format!("{} {done}{of}{message}", clip(tool))
+    let message = message.map(|message| format!(": {}", one_line(message))).unwrap_or_default();
+    format!("{} {done}{of}{message}", one_line(tool))
 }
 
 fn brief(value: &Value) -> String {
-    value.as_str().map_or_else(|| clip(&value.to_string()), clip)
+    value.as_str().map_or_else(|| one_line(&value.to_string()), one_line)
 }
 
 /// One line of bounded length.
-fn clip(text: &str) -> String {
-    let mut line: String =
-        text.chars().take(SHOWN).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        line.push('…');
-    }
-    line
+fn one_line(text: &str) -> String {
+    clip(&text.replace(char::is_control, " "), SHOWN)
 }
 
 /// The text without control characters: a model repeats whatever it has read.

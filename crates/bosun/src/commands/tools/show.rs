@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anstyle::Style;
 use bosun_convert::dialect::AnyDialect;
 use bosun_core::{
-    Tool, Toolset,
+    Tool, Toolset, duration,
     tool::{CachePolicy, toolset::Mode},
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -105,11 +105,10 @@ fn facts(tool: &Tool, toolset: &Toolset) -> Vec<(&'static str, String)> {
     let labels: Vec<String> = tool.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     facts.extend(alias.map(|alias| ("model sees", alias)));
     facts.extend(tool.version.clone().map(|version| ("version", version)));
-    facts.extend(tool.timeout.map(|timeout| ("timeout", format!("{timeout:?}"))));
-    facts.extend(
-        tool.written_cache()
-            .map(|CachePolicy { ttl, scope }| ("cached for", format!("{ttl:?}, within a {}", scope.as_str()))),
-    );
+    facts.extend(tool.timeout.map(|timeout| ("timeout", duration::format(timeout))));
+    facts.extend(tool.written_cache().map(|CachePolicy { ttl, scope }| {
+        ("cached for", format!("{}, within a {}", duration::format(ttl), scope.as_str()))
+    }));
     facts.extend((!hints.is_empty()).then(|| ("hints", hints.join(", "))));
     facts.extend((!labels.is_empty()).then(|| ("labels", labels.join(", "))));
     facts.extend(tool.deprecation_warning().map(|warning| ("deprecated", warning)));

@@ -151,26 +151,8 @@ const OPERATIONS: &[Operation] = &[
         answer: DescribedAnswer::Nothing,
         errors: &[Code::QueryNotFound, Code::QueryUnreadable],
     },
-    Operation {
-        method: "patch",
-        path: "/queries/{name}/cancel",
-        id: "cancelQuery",
-        summary: "End a query",
-        parameters: declared::<ViewChoice>,
-        body: DescribedBody::Optional(|| object_schema(handlers::queries::CANCEL, &[])),
-        answer: DescribedAnswer::Json(schema::<convert::QueryAnswer>),
-        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryChanged],
-    },
-    Operation {
-        method: "post",
-        path: "/queries/{name}/cancel",
-        id: "cancelQueryByPost",
-        summary: "End a query",
-        parameters: declared::<ViewChoice>,
-        body: DescribedBody::Optional(|| object_schema(handlers::queries::CANCEL, &[])),
-        answer: DescribedAnswer::Json(schema::<convert::QueryAnswer>),
-        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryChanged],
-    },
+    cancel("patch", "cancelQuery"),
+    cancel("post", "cancelQueryByPost"),
     Operation {
         method: "post",
         path: "/queries/{name}/continue",
@@ -258,6 +240,20 @@ const OPERATIONS: &[Operation] = &[
         errors: &[Code::InvalidEventId, Code::QueryNotFound, Code::QueryUnreadable],
     },
 ];
+
+/// ARK cancels with `PATCH`; clients without that method, with `POST`.
+const fn cancel(method: &'static str, id: &'static str) -> Operation {
+    Operation {
+        method,
+        path: "/queries/{name}/cancel",
+        id,
+        summary: "End a query",
+        parameters: declared::<ViewChoice>,
+        body: DescribedBody::Optional(|| object_schema(handlers::queries::CANCEL, &[])),
+        answer: DescribedAnswer::Json(schema::<convert::QueryAnswer>),
+        errors: &[Code::QueryNotFound, Code::QueryUnreadable, Code::QueryChanged],
+    }
+}
 
 /// The operations that exist under both forms of path.
 fn operations() -> impl Iterator<Item = &'static Operation> {

@@ -98,7 +98,7 @@ pub(crate) async fn list_conversations(
     Params { given: (paging, memory, conversation, messages), warnings }: Params<ConversationListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
+    let wanted = wanted(memory, conversation, messages);
     let listed = app.engine.conversations(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = listed.items.last().filter(|_| listed.more).map(|last| last.latest.to_string());
     let items: Vec<_> = listed
@@ -126,7 +126,7 @@ pub(crate) async fn list_messages(
     Params { given: (paging, memory, conversation, messages), warnings }: Params<ConversationListParams>,
 ) -> Result<Response, ApiError> {
     namespaces::require(&app, &caller, &namespace).await?;
-    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
+    let wanted = wanted(memory, conversation, messages);
     let listed = app.engine.conversation_turns(&namespace, &wanted, paging.before()?, paging.limit()).await?;
     let continue_token = token(&listed);
     let items: Vec<_> = listed.items.iter().flat_map(stored).collect();
@@ -170,7 +170,7 @@ pub(crate) async fn delete_conversations(
     namespace: RequestNamespace,
     Params { given: (memory, conversation, messages), warnings }: Params<DeleteParams>,
 ) -> Result<Response, ApiError> {
-    let wanted = WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query };
+    let wanted = wanted(memory, conversation, messages);
     app.engine.delete_conversations(caller.actor, Namespace::clone(&namespace), wanted).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
 }
@@ -195,6 +195,10 @@ pub(crate) async fn delete_conversation_messages(
 ) -> Result<Response, ApiError> {
     delete_messages(&app.engine, caller, &conversation, memory, Some(query)).await?;
     Ok(with_warnings(StatusCode::NO_CONTENT, &warnings))
+}
+
+fn wanted(memory: MemoryFilter, conversation: ConversationFilter, messages: MessageFilter) -> WantedConversations {
+    WantedConversations { memory: memory.memory, id: conversation.conversation, query: messages.query }
 }
 
 async fn read(

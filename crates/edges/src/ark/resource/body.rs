@@ -13,7 +13,10 @@ use bosun_engine::resource::{Amendment, Manifest, ManifestBody, ResourceKey, Res
 use bosun_reading::{Report, spec};
 use serde_json::{Map, Value, json};
 
-use super::{secrets, tool_config};
+use super::{
+    secrets,
+    tool_config::{self, EntryScope},
+};
 use crate::http::{
     error::{ApiError, Code, clip},
     error_echo::HIDDEN,
@@ -74,7 +77,7 @@ pub(super) fn create(
     if missing {
         report.fault("name", "missing", "is missing");
     }
-    let spec = read_spec(kind, &name, &mut head, fields);
+    let spec = read_spec(kind, &name, EntryScope::Whole, &mut head, fields);
     let warnings = report.conclude()?;
     let key = ResourceKey::new(kind, namespace.clone(), name);
     let amendment = Amendment { labels: head.labels, annotations: head.annotations, spec };
@@ -83,7 +86,7 @@ pub(super) fn create(
 
 /// What replaces a resource.
 pub(super) fn replace(key: ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Manifest>, ApiError> {
-    let BodyRead { value, warnings } = update(&key, warnings, body)?;
+    let BodyRead { value, warnings } = amend(&key, EntryScope::Whole, warnings, body)?;
     Ok(BodyRead { value: Manifest { key, description: whole(value) }, warnings })
 }
 
@@ -98,6 +101,15 @@ fn whole(amendment: Amendment) -> ManifestBody {
 
 /// What is to be changed of a resource.
 pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> Result<BodyRead<Amendment>, ApiError> {
+    amend(key, EntryScope::Change, warnings, body)
+}
+
+fn amend(
+    key: &ResourceKey,
+    scope: EntryScope,
+    warnings: Vec<String>,
+    body: Value,
+) -> Result<BodyRead<Amendment>, ApiError> {
     let report = RequestReport::new(Code::InvalidRequest, warnings);
     let mut fields = report.body(body)?.with_table(spec::BODY);
     let mut head = read_head(key.kind, &key.namespace, &mut fields);
@@ -105,7 +117,7 @@ pub(super) fn update(key: &ResourceKey, warnings: Vec<String>, body: Value) -> R
         let message = format!("is `{}`, and the path says `{}`", clip(&name), clip(&key.name));
         fields.reject("name", "mismatch", message);
     }
-    let spec = read_spec(key.kind, &key.name, &mut head, fields);
+    let spec = read_spec(key.kind, &key.name, scope, &mut head, fields);
     let warnings = report.conclude()?;
     Ok(BodyRead { value: Amendment { labels: head.labels, annotations: head.annotations, spec }, warnings })
 }
@@ -154,12 +166,13 @@ fn texts(fields: &BodyFields<'_>, name: &str) -> Option<BTreeMap<String, String>
 fn read_spec(
     kind: ResourceKind,
     name: &str,
+    scope: EntryScope,
     head: &mut ResourceMetadata,
     fields: BodyFields<'_>,
 ) -> Map<String, Value> {
     let report = fields.report();
     if kind == ResourceKind::Tool && tool_config::is_meant(&fields) {
-        let entry = tool_config::read(fields, name);
+        let entry = tool_config::read(fields, name, scope);
         if !entry.annotations.is_empty() {
             head.annotations.get_or_insert_default().extend(entry.annotations);
         }
@@ -304,6 +317,26 @@ mod tests {
         }
         let stored = read(json!({"metadata": {"name": "x", "colour": "red"}})).unwrap().value.description.spec;
         assert!(stored.contains_key("colour"), "an unknown field is left to the reader of manifests");
+    }
+
+    #[test]
+    fn a_change_of_a_tool_changes_how_it_runs_only_with_its_provider() {
+        let key = ResourceKey::new(ResourceKind::Tool, Namespace::default(), "mail".to_owned());
+        let change = |body: Value| update(&key, Vec::new(), body).map(|read| Value::Object(read.value.spec));
+        assert_eq!(change(json!({"category": "Later"})).unwrap(), json!({}));
+        let schema = json!({"type": "object"});
+        assert_eq!(change(json!({"parameters": schema})).unwrap(), json!({"inputSchema": schema}));
+        let approved = change(json!({"display_name": "Mail", "confirm": "always"})).unwrap();
+        assert_eq!(approved["approval"], json!({"required": true}));
+        let provider = change(json!({"providerConfigKey": "m", "action": "send"})).unwrap();
+        assert_eq!(provider["type"], "nango");
+        for field in ["source", "action", "cache_model", "timeout"] {
+            let refused = change(json!({"category": "Later", field: "x"})).unwrap_err();
+            assert!(format!("{:?}", refused.details()).contains("provider_missing"), "{field}: {refused:?}");
+        }
+        // A manifest that replaces another is whole: a tool without a provider is run by clients.
+        let whole = replace(key.clone(), Vec::new(), json!({"category": "Later"})).unwrap();
+        assert_eq!(whole.value.description.spec["type"], "external");
     }
 
     #[test]

@@ -34,12 +34,27 @@ pub(super) fn is_meant(fields: &BodyFields<'_>) -> bool {
     !fields.has("type") && !fields.has("spec") && OWN.iter().any(|name| fields.has(name))
 }
 
+/// How much of a tool an entry describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryScope {
+    /// All of it.
+    Whole,
+    /// What is to be changed; the rest stays.
+    Change,
+}
+
 /// Reads an entry. `name` is the tool's.
-pub(super) fn read(fields: BodyFields<'_>, name: &str) -> EntryManifest {
+pub(super) fn read(fields: BodyFields<'_>, name: &str, scope: EntryScope) -> EntryManifest {
     let report = fields.report();
     let body = Value::Object(fields.into_members());
     let fields = report.fields_at(&body, Path::root(), "the body");
-    let entry = fields.map(|fields| tool_config::read(&fields.with_table(spec::TOOL_CONFIG), name, |_| None));
+    let entry = fields.map(|fields| {
+        let fields = fields.with_table(spec::TOOL_CONFIG);
+        match scope {
+            EntryScope::Whole => tool_config::read(&fields, name, |_| None),
+            EntryScope::Change => tool_config::read_change(&fields, name),
+        }
+    });
     let (Some(entry), Value::Object(mut members)) = (entry, body) else { return EntryManifest::default() };
     let mut take = |field: &str| members.shift_remove(field).filter(|value| !value.is_null());
     let mut manifest = EntryManifest::default();
@@ -57,20 +72,20 @@ pub(super) fn read(fields: BodyFields<'_>, name: &str) -> EntryManifest {
         if *binding != Binding::External || !block.is_empty() {
             spec.insert(kind.to_owned(), block.into());
         }
-        let required = match entry.confirm {
-            Some(Confirm::Always) => Some(true),
-            Some(Confirm::Never) => Some(false),
-            // Actions wait for approval by default.
-            Some(Confirm::Auto) | None => {
-                let is_action = matches!(binding, Binding::Nango(Nango::Action { .. }));
-                (is_action && approval_timeout.is_some()).then_some(true)
-            }
-        };
-        if let Some(required) = required {
-            let mut approval = Map::from_iter([("required".to_owned(), required.into())]);
-            approval.extend(approval_timeout.map(|timeout| ("timeout".to_owned(), timeout)));
-            spec.insert("approval".to_owned(), approval.into());
+    }
+    let required = match entry.confirm {
+        Some(Confirm::Always) => Some(true),
+        Some(Confirm::Never) => Some(false),
+        // Actions wait for approval by default.
+        Some(Confirm::Auto) | None => {
+            let is_action = matches!(entry.binding, Some(Binding::Nango(Nango::Action { .. })));
+            (is_action && approval_timeout.is_some()).then_some(true)
         }
+    };
+    if let Some(required) = required {
+        let mut approval = Map::from_iter([("required".to_owned(), required.into())]);
+        approval.extend(approval_timeout.map(|timeout| ("timeout".to_owned(), timeout)));
+        spec.insert("approval".to_owned(), approval.into());
     }
     let mut annotations = json!(entry.annotations);
     if let Some(title) = entry.display_name {

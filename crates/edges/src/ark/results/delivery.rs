@@ -23,7 +23,7 @@ use crate::{
     },
     asking::results::{
         self, CallRef, CheckedResult, FAILED_WITH, GivenResult, SHORT_RESULT, SUCCESS, TOOK, TOOL_CALL_ID, TOOL_NAME,
-        TOOL_RESULT, call_of, counts, read_result, recorded_hash, verdict_sentence, verdict_word,
+        TOOL_RESULT, counts, read_result, recorded_hash, verdict_sentence, verdict_word,
     },
     http::{
         error::{ApiError, Code, clip},
@@ -177,7 +177,7 @@ fn to_wire(posted: &GivenResult, verdict: DeliveryVerdict) -> wire::PostedResult
     };
     let (status, code) = verdict_word(verdict);
     wire::PostedResult {
-        id: call_of(verdict).map(|id| id.to_string()).or(sent),
+        id: verdict.call().map(|id| id.to_string()).or(sent),
         tool_name: posted.tool_name.as_deref().map(clip),
         status,
         code: code.map(Code::as_str),
@@ -209,11 +209,7 @@ pub(crate) fn refuse_early(id: &str, delivery_state: DeliveryState) -> Option<Ap
         _ => DeliveryVerdict::Unknown,
     };
     let code = verdict_word(verdict).1?;
-    tracing::warn!(
-        call = call_of(verdict).map(tracing::field::display),
-        verdict = code.as_str(),
-        "result was rejected"
-    );
+    tracing::warn!(call = verdict.call().map(tracing::field::display), verdict = code.as_str(), "result was rejected");
     Some(ApiError::new(code, verdict_sentence(&which.named(), verdict)))
 }
 
