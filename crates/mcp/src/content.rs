@@ -8,10 +8,11 @@ use bosun_core::{
     content::{Blocks, Content},
     machine::outcome_code,
     schema::Schema,
+    text::truncate,
 };
 use serde_json::Value;
 
-use crate::{definition::clip, redact::Redactor};
+use crate::redact::Redactor;
 
 /// The longest message of a failure.
 const LONGEST_MESSAGE: usize = 8 * 1024;
@@ -61,7 +62,7 @@ impl ToolResult {
         {
             let listed: Vec<String> = violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
             let mut message = format!("the result does not match the tool's `outputSchema`: {}", listed.join("; "));
-            clip(&mut message, LONGEST_MESSAGE);
+            truncate(&mut message, LONGEST_MESSAGE);
             return Outcome::failure(outcome_code::TOOL_FAILED, message);
         }
         Outcome::Success { content: self.into_content(redactor) }

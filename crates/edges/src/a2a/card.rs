@@ -38,14 +38,14 @@ const DEFAULT_AGENT: &str = "bosun.dev/a2a-default";
 /// How long a client may use a card without asking again.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
-/// The agent at `/a2a`: the annotated one, else the one called `default`, else the first by name.
+/// The agent at `/a2a`: the annotated one, else the one called `default`, else the first by name that runs here.
 pub(super) fn default_agent<'a>(registry: &'a Registry, namespace: &'a Namespace) -> Option<&'a Arc<Agent>> {
     let annotated = |agent: &&Arc<Agent>| agent.annotations.get(DEFAULT_AGENT).is_some_and(|value| value == "true");
     registry
         .agents(namespace)
         .find(annotated)
         .or_else(|| registry.agent(namespace, "default"))
-        .or_else(|| registry.agents(namespace).next())
+        .or_else(|| registry.agents(namespace).find(|agent| agent.remote.is_none()))
 }
 
 /// `GET /.well-known/agent-card.json`: the default agent of the namespace `default`.

@@ -206,6 +206,11 @@ pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenRes
     open.iter().enumerate().map(result).collect()
 }
 
+/// A text as the answer to the question of a call.
+pub(super) fn answer(call: bosun_core::CallId, text: &str) -> GivenResult {
+    GivenResult { which: CallRef::Call(call), tool_name: None, outcome: Outcome::success(text), took: None }
+}
+
 /// The text of a message for the model; files are refused where it is read.
 pub(super) fn input_of(parts: &[MessagePart]) -> String {
     let texts = parts.iter().filter_map(|part| match &part.content {
