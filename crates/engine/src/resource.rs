@@ -12,7 +12,7 @@ use bosun_core::{Namespace, Timestamp, audit::AuditRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Registry;
+use crate::{Registry, agent_server::ServedAgent, tool_server::ServerPhase};
 
 macro_rules! kinds {
     ($($(#[$meta:meta])* $variant:ident = $name:literal, $plural:literal, $version:literal;)*) => {
@@ -216,7 +216,14 @@ impl Resource {
         let Manifest { key, .. } = &self.manifest;
         let status = match key.kind {
             ResourceKind::McpServer => registry.tool_server(&key.namespace, &key.name).map(|one| one.availability()),
-            ResourceKind::A2aServer => registry.agent_server(&key.namespace, &key.name).map(|one| one.availability()),
+            ResourceKind::A2aServer => registry.agent_server(&key.namespace, &key.name).map(|one| {
+                // Its card may have been read after this registry was assembled.
+                let is_in = |agent: &ServedAgent| registry.tool(&key.namespace, &agent.name).is_some();
+                if one.phase == ServerPhase::Ready && !one.agent.as_ref().is_some_and(is_in) {
+                    return not("Discovering", one.message);
+                }
+                one.availability()
+            }),
             _ => None,
         };
         if let Some(availability) = status {

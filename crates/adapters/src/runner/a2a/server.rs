@@ -220,13 +220,13 @@ impl Server {
             None => self.agent(),
         };
         let is_changed = *self.known.borrow() != known;
+        self.known.send_replace(known.clone());
         if let Some(KnownAgent { card, .. }) = known.as_deref() {
             let Card { name, interface, .. } = card;
             let (protocol, binding) = (interface.generation.as_str(), interface.transport.as_str());
             let message = format!("Successfully discovered agent `{name}`, which speaks A2A {protocol} over {binding}");
             self.enter(ServerPhase::Ready, message);
         }
-        self.known.send_replace(known);
         if is_changed {
             self.changed.notify_one();
         }

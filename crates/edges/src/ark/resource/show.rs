@@ -415,7 +415,7 @@ pub(crate) fn server_detail(registry: &Registry, resource: &Resource, warnings: 
 fn connection(registry: &Registry, resource: &Resource, availability: Availability) -> wire::A2aConnection {
     let (spec, key) = (spec(resource), &resource.manifest.key);
     let status = registry.agent_server(&key.namespace, &key.name);
-    let discovering = status.as_ref().is_some_and(|status| status.phase == ServerPhase::Discovering);
+    let discovering = availability.reason == "Discovering";
     let (resolved, agent) = status.map_or((None, None), |status| (status.address, status.agent));
     wire::A2aConnection {
         address: value_of(&spec, "address"),

@@ -192,6 +192,8 @@ impl Caller {
                 _ => self.servers.iter().all(has_answered),
             };
             if is_known {
+                // A server may have answered since the registry was assembled.
+                self.engine.refresh().await?;
                 return Ok(());
             }
             tokio::select! {
