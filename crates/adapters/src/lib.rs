@@ -4,6 +4,7 @@
 //! callers of the engine: edges and adapters meet only in the program.
 
 pub mod address;
+pub mod announced_name;
 pub mod blob;
 pub mod file_ownership;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use bosun_adapters::{
     blob::BlobDirectory,
     manifests::Library,
     outbound::{Pool, WebhookClient},
-    runner::builtin::Builtins,
+    runner::{a2a::A2aServers, builtin::Builtins},
     secret::Secrets,
     store::sqlite::{OpenError, Sqlite, audit::spool},
 };
@@ -55,6 +55,7 @@ pub(crate) struct App {
     /// The names of all agents.
     pub(crate) agents: Vec<String>,
     mcp: McpServers,
+    a2a: Arc<A2aServers>,
     webhooks: Arc<WebhookClient>,
 }
 
@@ -91,6 +92,7 @@ impl App {
         let blobs = BlobDirectory::open(&blobs)
             .with_context(|| format!("the directory of large results {} cannot be used", blobs.display()))?;
         let (mcp, library) = McpServers::open(&config.data, secrets, library)?;
+        let (library, a2a) = library.with_a2a_servers(clock.clone());
         let library = Arc::new(library);
         let settings = bosun_engine::EngineSettings { exports_spans, ..config.settings() };
         let assembler = Arc::clone(&library) as Arc<dyn Assemble>;
@@ -100,7 +102,19 @@ impl App {
         let a2a_errors = config.a2a_errors.unwrap_or_default();
         let data = config.data.clone();
         let webhooks = Arc::new(webhooks);
-        Ok(Self { engine, reloader, access_watcher, data, hosts, max_connections, a2a_errors, agents, mcp, webhooks })
+        Ok(Self {
+            engine,
+            reloader,
+            access_watcher,
+            data,
+            hosts,
+            max_connections,
+            a2a_errors,
+            agents,
+            mcp,
+            a2a,
+            webhooks,
+        })
     }
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
@@ -127,14 +141,25 @@ impl App {
             self.engine.drain(GRACE).await;
             // No call is running any more.
             self.mcp.shutdown().await;
+            self.a2a.shutdown().await;
         };
         let acts = import_spooled_records(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
-        tokio::join!(served, drained, access_reloads, reloads, acts, announced, notified);
+        let discovered = keep_discovered(&self.a2a, &self.engine, stopping);
+        tokio::join!(served, drained, access_reloads, reloads, acts, announced, discovered, notified);
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
         closed.context("the last commit failed; everything that was acknowledged is durable")
+    }
+}
+
+/// Assembles the registry again whenever an A2A server has another agent.
+async fn keep_discovered(servers: &A2aServers, engine: &Engine, stopping: &CancellationToken) {
+    while stopping.run_until_cancelled(servers.agents_changed()).await.is_some() {
+        if let Err(error) = engine.refresh().await {
+            tracing::error!(error = %error, "agents behind A2A servers are not in effect");
+        }
     }
 }
 

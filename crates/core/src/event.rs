@@ -24,8 +24,8 @@ pub type Seq = u64;
 /// version 3 has targets, messages, conversations and rejected answers; version 4 has changes of an accepted query;
 /// version 5 has clean shutdowns and steps of the clock; version 6 has pending calls and content blocks; version 7 has
 /// approvals, requests for parameters, cached results, calls that workers claim, and queries that fail with an expired
-/// call; version 8 has child queries and teams. An entry is written with the oldest version that can represent it.
-pub const VERSION: u32 = 8;
+/// call; version 8 has child queries and teams; version 9 has questions of calls that continue elsewhere. An entry is written with the oldest version that can represent it.
+pub const VERSION: u32 = 9;
 
 /// One entry: what happened, when, and its sequence number.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +94,22 @@ pub enum Event {
     /// The time to poll a pending call has come.
     CallDue {
         call: CallId,
+    },
+    /// A call that continues elsewhere has a question, and goes on once a person has answered it.
+    CallQuestioned {
+        call: CallId,
+        handle: Arc<Value>,
+        question: Arc<CallQuestion>,
+        /// The call expires at this time if there is no answer.
+        deadline: Timestamp,
+    },
+    /// A person has answered the question of a call; its runner passes the answer on.
+    CallAnswered {
+        call: CallId,
+        answer: Arc<Value>,
+        /// The caller that delivered it.
+        #[serde(default, skip_serializing_if = "Actor::is_local")]
+        by: Actor,
     },
     /// A call of an agent or a team has a query of its own, which is durable.
     CallDelegated {
@@ -219,6 +235,19 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Actor::is_local")]
         by: Actor,
     },
+}
+
+/// What a call that continues elsewhere needs from a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallQuestion {
+    pub text: String,
+    /// An authorization is needed, which is usually given elsewhere; the answer says that it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_authorization: bool,
+    /// The question as data, as far as there is any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<Value>,
 }
 
 /// The fields that a change sets; absent fields keep their value.
@@ -368,6 +397,7 @@ impl Event {
 
     fn version(&self) -> u32 {
         match self {
+            Self::CallQuestioned { .. } | Self::CallAnswered { .. } => 9,
             Self::CallDelegated { .. } | Self::ChildEnded { .. } | Self::Settled => 8,
             Self::TurnEnded { tree: Some(_), .. } => 8,
             Self::Created { spec, .. } if spec.lineage.is_some() || spec.team.is_some() => 8,
@@ -406,10 +436,14 @@ impl Event {
         if let Self::CallStarted { call, .. } = self { Some(*call) } else { None }
     }
 
-    /// The call whose deadline has passed.
+    /// The call that ends here without having run to its end: its deadline has passed, or a client has delivered the
+    /// outcome. If it continues elsewhere, that is no longer wanted.
     #[must_use]
-    pub fn expired_call(&self) -> Option<CallId> {
-        if let Self::CallExpired { call } = self { Some(*call) } else { None }
+    pub fn given_up_call(&self) -> Option<CallId> {
+        match self {
+            Self::CallExpired { call } | Self::CallResolved { call, .. } => Some(*call),
+            _ => None,
+        }
     }
 
     /// The blob that it refers to.

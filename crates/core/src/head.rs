@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     CallId, ContentHash, Namespace, Outcome, QueryName, QueryUid, Timestamp,
     event::{Changed, Entry, Event, Seq},
+    json,
     machine::rejected,
     query::{ExpiryPolicy, QueryLimits, Spec, TargetKind, Usage, View},
     tree::{Lineage, Spent, TreeBudget},
@@ -274,6 +275,23 @@ impl Head {
                     call.state = CallState::Ready { repeatable: true, attempts: attempt };
                 }
             }
+            Event::CallQuestioned { call, deadline, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let CallState::Started { attempt, .. } = call.state
+                {
+                    let on = WaitingOn::Answer { attempt };
+                    call.state = CallState::Waiting(Waiting { on, deadline: *deadline });
+                }
+            }
+            Event::CallAnswered { call, answer, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && let Some(Waiting { on: WaitingOn::Answer { attempt }, .. }) = call.state.waiting()
+                {
+                    // A runner finds out whether an earlier process has passed it on.
+                    call.state = CallState::Ready { repeatable: true, attempts: attempt };
+                    call.answered = Some(json::content_hash(answer));
+                }
+            }
             Event::CallDelegated { call, .. } => {
                 if let Some(call) = self.call_mut(*call)
                     && let CallState::Started { .. } = call.state
@@ -480,9 +498,9 @@ impl Head {
         self.waiting_on(|on| matches!(on, WaitingOn::Approval { .. }))
     }
 
-    /// The calls that ask the user for parameters.
+    /// The calls that ask the user for something: for parameters, or for the answer to a question.
     pub fn parameter_requests(&self) -> impl Iterator<Item = (&CallHead, Timestamp)> {
-        self.waiting_on(|on| on == WaitingOn::Parameters)
+        self.waiting_on(|on| matches!(on, WaitingOn::Parameters | WaitingOn::Answer { .. }))
     }
 
     /// The calls that wait for a worker.

@@ -76,6 +76,17 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether no model is asked: the one tool of the query is run, and its result is the answer. That is a tool as the
+    /// target, or an agent behind an A2A server.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        match self.target_kind {
+            TargetKind::Tool => true,
+            TargetKind::Agent => self.model.is_empty(),
+            TargetKind::Model | TargetKind::Team => false,
+        }
+    }
+
     /// Whether a program of version 2, which has no targets, messages and conversations, would run a different query.
     pub(crate) fn is_beyond_version_2(&self) -> bool {
         !self.target_kind.is_agent()

@@ -11,6 +11,26 @@ pub fn clip(text: &str, longest: usize) -> String {
     clipped
 }
 
+/// The text without characters that a reader cannot see: instructions to a model can be hidden in them.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let is_hidden = |letter: char| {
+        (letter.is_control() && !matches!(letter, '\n' | '\t'))
+            || matches!(letter,
+                '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    text.chars().filter(|letter| !is_hidden(*letter)).collect()
+}
+
+/// Shortens a text to a number of bytes, between two characters.
+pub fn truncate(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+        text.truncate(end);
+    }
+}
+
 /// The known word that `word` was probably meant to be: at most two edits away, and less than half of its letters
 /// wrong.
 #[must_use]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     Actor, CallId, Outcome, QueryUid, Timestamp,
     content::Images,
-    event::{AskedCall, CallRoute, Entry, Event, Seq},
+    event::{AskedCall, CallQuestion, CallRoute, Entry, Event, Seq},
     json,
     machine::{outcome_code, rejected},
     query::{Spec, Usage},
@@ -53,6 +53,10 @@ pub struct Call {
     pub started_at: Option<Timestamp>,
     /// How its runner polls for the result, if it continues elsewhere.
     pub pending: Option<PendingCall>,
+    /// What it asks a person, until that is answered.
+    pub question: Option<Arc<CallQuestion>>,
+    /// The answer that its runner has to pass on.
+    pub answer: Option<Arc<Value>>,
     /// The query that answers it, if it has one of its own.
     pub child: Option<QueryUid>,
     /// That query ended by a call of `terminate`.
@@ -195,6 +199,8 @@ impl Transcript {
                         asked_at: at,
                         started_at: None,
                         pending: None,
+                        question: None,
+                        answer: None,
                         child: None,
                         terminated: false,
                         decision: None,
@@ -211,8 +217,23 @@ impl Transcript {
             }),
             Event::CallPending { call, handle, deadline, .. } => {
                 let pending = PendingCall { handle: Arc::clone(handle), deadline: *deadline };
-                self.with_call(*call, |call| call.pending = Some(pending));
+                self.with_call(*call, |call| {
+                    call.pending = Some(pending);
+                    call.answer = None;
+                });
             }
+            Event::CallQuestioned { call, handle, question, deadline } => {
+                let pending = PendingCall { handle: Arc::clone(handle), deadline: *deadline };
+                self.with_call(*call, |call| {
+                    call.pending = Some(pending);
+                    call.question = Some(Arc::clone(question));
+                    call.answer = None;
+                });
+            }
+            Event::CallAnswered { call, answer, .. } => self.with_call(*call, |call| {
+                call.question = None;
+                call.answer = Some(Arc::clone(answer));
+            }),
             Event::CallDelegated { call, child } => self.with_call(*call, |call| call.child = Some(*child)),
             Event::ChildEnded { call, child, terminated, .. } => self.with_call(*call, |call| {
                 call.child = Some(*child);

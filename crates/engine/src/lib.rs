@@ -5,6 +5,7 @@
 //! model's wire format.
 
 mod admission;
+pub mod agent_server;
 mod agent_tools;
 mod background;
 pub mod blob;

@@ -4,6 +4,7 @@
 //! query reads it at submission (definitions are frozen there) and for the model and the runner at each step
 //! (credentials are live).
 
+mod servers;
 mod team;
 
 pub use team::{Team, TeamMember};
@@ -25,11 +26,12 @@ use serde_json::Value;
 
 use crate::{
     EngineError, Model, Runner,
+    agent_server::AgentServers,
     engine::conversations::DEFAULT_MEMORY,
     reload::ResourceDiff,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
     runner::ResultFilter,
-    tool_server::{ServerStatus, ToolServers, is_tool_of},
+    tool_server::ToolServers,
     user_connections::UserConnections,
 };
 
@@ -44,8 +46,10 @@ pub struct Agent {
     pub parameters: Vec<PromptParameter>,
     /// The JSON Schema that its answers must match.
     pub output_schema: Option<Arc<Value>>,
-    /// The model's name in the agent's namespace.
+    /// The model's name in the agent's namespace. An agent behind an A2A server has none.
     pub model: String,
+    /// The agent behind an A2A server that answers in its place: ARK's `executionEngine: {name: a2a}`.
+    pub remote: Option<RemoteAgent>,
     pub tools: Vec<AgentTool>,
     /// Further tools of the namespace, by their labels.
     pub selected_tools: Vec<SelectedTools>,
@@ -55,6 +59,15 @@ pub struct Agent {
     pub limits: AskedLimits,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+}
+
+/// An agent behind an A2A server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteAgent {
+    /// The server's name in the agent's namespace.
+    pub server: String,
+    /// The tool of the namespace that asks it; absent until the server has answered.
+    pub tool: Option<String>,
 }
 
 /// A parameter of an agent's prompt, and its value.
@@ -200,6 +213,7 @@ pub struct Registry {
     runners: HashMap<BindingKind, Arc<dyn Runner>>,
     result_filter: Option<Arc<dyn ResultFilter>>,
     tool_servers: Option<Arc<dyn ToolServers>>,
+    agent_servers: Option<Arc<dyn AgentServers>>,
     pub(crate) user_connections: Option<Arc<dyn UserConnections>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
@@ -369,30 +383,6 @@ impl Registry {
         self.result_filter.as_ref()
     }
 
-    /// Sets what connects to the servers that announce tools.
-    pub fn set_tool_servers(&mut self, servers: Arc<dyn ToolServers>) {
-        self.tool_servers = Some(servers);
-    }
-
-    /// What connects to the servers that announce tools; `None` in a build without it.
-    #[must_use]
-    pub fn tool_servers(&self) -> Option<&Arc<dyn ToolServers>> {
-        self.tool_servers.as_ref()
-    }
-
-    /// The state of a server that announces tools.
-    #[must_use]
-    pub fn tool_server(&self, namespace: &Namespace, name: &str) -> Option<ServerStatus> {
-        self.tool_servers.as_ref()?.status(namespace, name)
-    }
-
-    /// The name of the MCP server that may announce a tool of this name later.
-    fn server_of(&self, namespace: &Namespace, tool: &str) -> Option<String> {
-        let servers = self.resources(ResourceKind::McpServer, namespace);
-        let names = servers.iter().map(|server| &server.manifest.key.name);
-        names.filter(|name| is_tool_of(name, tool)).max_by_key(|name| name.len()).cloned()
-    }
-
     #[must_use]
     pub fn agent(&self, namespace: &Namespace, name: &str) -> Option<&Arc<Agent>> {
         self.configured(namespace)?.agents.get(name)
@@ -436,7 +426,7 @@ impl Registry {
         self.configured(namespace).into_iter().flat_map(|configured| configured.memories.values())
     }
 
-    /// The tools of an agent as its model sees them; with `selected`, only those. A tool of an MCP server that has not
+    /// The tools of an agent as its model sees them; with `selected`, only those. A tool of a server that has not
     /// announced it is left out, unless it is selected: one server that is down must not stop all queries of an agent.
     pub(crate) fn tools_of(
         &self,
@@ -497,29 +487,6 @@ impl Registry {
             found.insert(&tool.name, selected);
         }
         found.into_values().collect()
-    }
-
-    /// Warnings about the tools of an agent that their MCP servers have not announced.
-    pub(crate) fn warn_of_absent(&self, namespace: &Namespace, agent: &Agent) -> Vec<String> {
-        let absent = agent.tools.iter().filter(|entry| self.tool_of(namespace, entry).is_none());
-        let warning = |entry: &AgentTool| {
-            let reason = self.why_absent(namespace, entry.tool())?;
-            Some(format!("the query has no tool `{}`: {reason}", entry.name))
-        };
-        absent.filter_map(warning).collect()
-    }
-
-    /// The name of a tool that does not exist, and why, if it is one of an MCP server.
-    pub(crate) fn absent(&self, namespace: &Namespace, tool: &str) -> String {
-        self.why_absent(namespace, tool).map_or_else(|| tool.to_owned(), |reason| format!("{tool} ({reason})"))
-    }
-
-    fn why_absent(&self, namespace: &Namespace, tool: &str) -> Option<String> {
-        let server = self.server_of(namespace, tool)?;
-        Some(match self.tool_server(namespace, &server) {
-            Some(status) => format!("MCP server `{server}` is {}: {}", status.phase.as_str(), status.message),
-            None => format!("MCP server `{server}` is not connected"),
-        })
     }
 
     /// Warnings about tools that have no runner.
@@ -622,6 +589,7 @@ mod tests {
             parameters: Vec::new(),
             output_schema: None,
             model: "default".into(),
+            remote: None,
             tools: vec![AgentTool { name: "read".into(), partial: Some(partial), ..AgentTool::default() }],
             selected_tools: Vec::new(),
             confirm: None,

@@ -12,7 +12,7 @@ use bosun_core::{Namespace, Timestamp, audit::AuditRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Registry;
+use crate::{Registry, agent_server::ServedAgent, tool_server::ServerPhase};
 
 macro_rules! kinds {
     ($($(#[$meta:meta])* $variant:ident = $name:literal, $plural:literal, $version:literal;)*) => {
@@ -60,6 +60,7 @@ kinds! {
     Team = "Team", "teams", "ark.mckinsey.com/v1alpha1";
     Evaluator = "Evaluator", "evaluators", "ark.mckinsey.com/v1alpha1";
     McpServer = "MCPServer", "mcp-servers", "ark.mckinsey.com/v1alpha1";
+    A2aServer = "A2AServer", "a2a-servers", "ark.mckinsey.com/v1prealpha1";
     ConfigMap = "ConfigMap", "configmaps", "v1";
     /// A namespace that was created explicitly; others exist because they contain something.
     Namespace = "Namespace", "namespaces", "v1";
@@ -153,8 +154,9 @@ pub enum ResourceOrigin {
     },
     /// It ships with the server.
     Builtin,
-    /// A tool that the MCP server of this name has announced.
+    /// A tool of an MCP server, or an agent of an A2A server and the tool that asks it.
     Announced {
+        by: ResourceKind,
         server: String,
     },
 }
@@ -212,10 +214,20 @@ impl Resource {
             return not("NotServed", reason.clone());
         }
         let Manifest { key, .. } = &self.manifest;
-        if key.kind == ResourceKind::McpServer
-            && let Some(status) = registry.tool_server(&key.namespace, &key.name)
-        {
-            return status.availability();
+        let status = match key.kind {
+            ResourceKind::McpServer => registry.tool_server(&key.namespace, &key.name).map(|one| one.availability()),
+            ResourceKind::A2aServer => registry.agent_server(&key.namespace, &key.name).map(|one| {
+                // Its card may have been read after this registry was assembled.
+                let is_in = |agent: &ServedAgent| registry.tool(&key.namespace, &agent.name).is_some();
+                if one.phase == ServerPhase::Ready && !one.agent.as_ref().is_some_and(is_in) {
+                    return not("Discovering", one.message);
+                }
+                one.availability()
+            }),
+            _ => None,
+        };
+        if let Some(availability) = status {
+            return availability;
         }
         let missing: Vec<_> = self
             .needs
@@ -301,8 +313,8 @@ pub enum ResourceError {
     ManagedByUrl { key: ResourceKey, url: String },
     #[error("{0} ships with the server and cannot be changed")]
     ManagedByServer(ResourceKey),
-    #[error("{key} is announced by the MCP server `{server}` and cannot be changed")]
-    ManagedByMcpServer { key: ResourceKey, server: String },
+    #[error("{key} is announced by {} `{server}` and cannot be changed", by.as_str())]
+    Announced { key: ResourceKey, by: ResourceKind, server: String },
     #[error("{key} is invalid: {}", faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
     Invalid {
         key: ResourceKey,

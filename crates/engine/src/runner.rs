@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bosun_core::{
-    Actor, CallId, Content, Namespace, Outcome, Spec, Timestamp, Tool, ceiling::HTTP_RESPONSE_BYTES,
-    machine::outcome_code, trace::TraceContext,
+    Actor, CallId, Content, Namespace, Outcome, QueryUid, Spec, Timestamp, Tool, ceiling::HTTP_RESPONSE_BYTES,
+    event::CallQuestion, machine::outcome_code, trace::TraceContext,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -30,6 +30,13 @@ pub trait Runner: Send + Sync + 'static {
         let (_, _, name) = (handle, context, &call.tool.name);
         let message = format!("the server that ran `{name}` can no longer be asked for its result");
         RunReply::Done(Outcome::failure(outcome_code::OUTCOME_UNKNOWN, message))
+    }
+
+    /// Passes a person's answer on to a call that has asked for it with [`RunReply::NeedsInput`]. May be repeated: a
+    /// process that died may have passed it on.
+    async fn answer(&self, call: &InsideCall, handle: &Value, answer: &Value, context: &RunContext) -> RunReply {
+        let _ = answer;
+        self.poll(call, handle, context).await
     }
 
     /// Cancels a pending call, as far as possible: its query has ended, or it has taken too long.
@@ -58,6 +65,11 @@ pub enum RunReply {
         handle: Value,
         poll_at: Timestamp,
     },
+    /// The same, and it needs a person's answer to go on. The engine journals both, and the query waits for the answer.
+    NeedsInput {
+        handle: Value,
+        question: CallQuestion,
+    },
 }
 
 impl From<Outcome> for RunReply {
@@ -76,6 +88,11 @@ pub async fn run_alone(runner: &dyn Runner, call: &InsideCall, context: &RunCont
     loop {
         match reply {
             Ok(RunReply::Done(outcome)) => return outcome,
+            Ok(RunReply::NeedsInput { handle, question }) => {
+                runner.cancel(call, &handle).await;
+                let message = format!("it asks for input, which only a query can give it: {}", question.text);
+                return Outcome::failure(outcome_code::TOOL_FAILED, message);
+            }
             Ok(RunReply::Pending { handle, poll_at }) => {
                 let pause = poll_at.since(clock.now()).max(SHORTEST_POLL);
                 if pause >= context.time_left() {
@@ -109,6 +126,7 @@ pub struct InsideCall {
 pub struct RunContext {
     /// The caller that created the query: calls are made in its name.
     pub actor: Actor,
+    query: Option<QueryUid>,
     spec: Option<Arc<Spec>>,
     pub trace: Option<Arc<TraceContext>>,
     /// When the engine drops the call, unless it reports [progress](Self::progress) before.
@@ -138,6 +156,7 @@ impl RunContext {
     pub fn alone(actor: Actor, timeout: Duration) -> Self {
         Self {
             actor,
+            query: None,
             spec: None,
             trace: None,
             deadline: Instant::now() + timeout,
@@ -147,6 +166,7 @@ impl RunContext {
     }
 
     pub(crate) fn of_query(
+        query: QueryUid,
         actor: Actor,
         spec: Arc<Spec>,
         trace: Option<Arc<TraceContext>>,
@@ -155,7 +175,7 @@ impl RunContext {
         progress: Arc<dyn ProgressSink>,
     ) -> Self {
         let deadline = Instant::now() + timeout;
-        Self { actor, spec: Some(spec), trace, deadline, cancelled, progress: Some(progress) }
+        Self { actor, query: Some(query), spec: Some(spec), trace, deadline, cancelled, progress: Some(progress) }
     }
 
     /// The same with a receiver of progress.
@@ -169,6 +189,22 @@ impl RunContext {
     pub fn parameters(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
         self.spec.as_ref().map_or(&NONE, |spec| &spec.parameters)
+    }
+
+    /// What ties the call to others of the same conversation: the conversation of the query, else its session, else the
+    /// query itself. `None` for a call that no query makes.
+    #[must_use]
+    pub fn conversation(&self) -> Option<String> {
+        let spec = self.spec.as_ref()?;
+        let conversation = spec.conversation.as_ref().map(|frozen| format!("{}/{}", frozen.key.memory, frozen.key.id));
+        let session = || spec.session_id.as_ref().map(|id| format!("session/{id}"));
+        conversation.or_else(session).or_else(|| self.query.map(|query| format!("query/{query}")))
+    }
+
+    /// An annotation of the query.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.spec.as_ref()?.annotations.get(name).map(String::as_str)
     }
 
     /// How long the call may still take without progress.

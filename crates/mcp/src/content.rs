@@ -8,6 +8,7 @@ use bosun_core::{
     content::{Blocks, Content},
     machine::outcome_code,
     schema::Schema,
+    text::truncate,
 };
 use serde_json::Value;
 
@@ -61,7 +62,7 @@ impl ToolResult {
         {
             let listed: Vec<String> = violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
             let mut message = format!("the result does not match the tool's `outputSchema`: {}", listed.join("; "));
-            message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+            truncate(&mut message, LONGEST_MESSAGE);
             return Outcome::failure(outcome_code::TOOL_FAILED, message);
         }
         Outcome::Success { content: self.into_content(redactor) }

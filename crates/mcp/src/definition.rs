@@ -8,6 +8,7 @@ use bosun_core::{
     Binding, ContentHash, Tool,
     ceiling::{TOOL_DESCRIPTION_BYTES, TOOL_NAME_LENGTH},
     json, schema,
+    text::{truncate, visible},
     tool::{Annotations, ToolOrigin},
 };
 use bosun_engine::tool_server::DefinitionChange;
@@ -64,7 +65,7 @@ impl Definition {
             }
         }
         let mut description = visible(text("description").unwrap_or_default());
-        description.truncate(description.floor_char_boundary(TOOL_DESCRIPTION_BYTES));
+        truncate(&mut description, TOOL_DESCRIPTION_BYTES);
         Ok(Self {
             name: name.to_owned(),
             title: text("title").map(visible),
@@ -136,17 +137,6 @@ fn members(definition: &Definition) -> Map<String, Value> {
         Value::Object(members) => members,
         _ => Map::new(),
     }
-}
-
-/// The text without characters that a reader cannot see: instructions to a model can be hidden in them.
-pub(crate) fn visible(text: &str) -> String {
-    let is_hidden = |letter: char| {
-        (letter.is_control() && !matches!(letter, '\n' | '\t'))
-            || matches!(letter,
-                '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
-    text.chars().filter(|letter| !is_hidden(*letter)).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! share it where the manifest says so (`sessions: per-actor`), or where a header depends on the query, since such a
 //! header tells the server on whose behalf it is called.
 
-use bosun_adapters::manifests::{McpHeader, McpServerManifest, McpTransport, SessionSharing};
+use bosun_adapters::manifests::{EndpointHeader, McpServerManifest, McpTransport, SessionSharing};
 use bosun_core::Actor;
 use bosun_engine::runner::RunContext;
 
@@ -37,7 +37,7 @@ impl SessionIdentity {
         let mut headers = Vec::new();
         if let McpTransport::Http(endpoint) = &server.transport {
             for (name, value) in &endpoint.headers {
-                let McpHeader::QueryParameter(parameter) = value else { continue };
+                let EndpointHeader::QueryParameter(parameter) = value else { continue };
                 let missing = || MissingParameter { header: name.clone(), parameter: parameter.clone() };
                 let value = context.parameters().get(parameter).ok_or_else(missing)?;
                 headers.push((name.clone(), value.clone()));

@@ -14,7 +14,6 @@ mod host;
 mod http;
 mod identity;
 mod listener;
-mod name;
 mod pins;
 mod pool;
 mod redact;

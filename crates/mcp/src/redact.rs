@@ -5,9 +5,8 @@
 use std::sync::{PoisonError, RwLock};
 
 use bosun_adapters::secret::Secret;
+use bosun_core::text::{truncate, visible};
 use serde_json::Value;
-
-use crate::definition::visible;
 
 /// The longest text of a server that is shown.
 const LONGEST: usize = 2 * 1024;
@@ -52,7 +51,7 @@ impl Redactor {
     /// The same, of another length.
     pub(crate) fn clean_to(&self, text: &str, longest: usize) -> String {
         let mut text = self.redact(visible(text));
-        text.truncate(text.floor_char_boundary(longest));
+        truncate(&mut text, longest);
         text
     }
 

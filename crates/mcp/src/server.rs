@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bosun_adapters::manifests::McpServerManifest;
+use bosun_adapters::{announced_name, manifests::McpServerManifest};
 use bosun_core::{Timestamp, Tool, schema::Schema};
 use bosun_engine::{
     Clock,
@@ -27,7 +27,6 @@ use crate::{
     definition::Definition,
     error::McpError,
     identity::SessionIdentity,
-    name,
     pins::{Pins, Verdict},
     pool::{BorrowedSession, SessionPool},
     session::{Session, SessionContext},
@@ -454,7 +453,7 @@ fn read_all(announced: &[Value]) -> (Vec<Definition>, Vec<String>) {
 
 fn known_tools(manifest: &McpServerManifest, definitions: Vec<Definition>, verdicts: Vec<Verdict>) -> Vec<KnownTool> {
     let originals: Vec<&str> = definitions.iter().map(|definition| definition.name.as_str()).collect();
-    let names = name::in_catalogue(&manifest.name, &originals);
+    let names = announced_name::in_catalogue(&manifest.name, &originals);
     let mut known = Vec::with_capacity(definitions.len());
     for ((definition, verdict), name) in definitions.into_iter().zip(verdicts).zip(names) {
         let (server, tool) = (&manifest.name, &definition.name);

@@ -78,6 +78,8 @@ pub const BUILTIN_TYPES: &[&str] = &["builtin", "built-in"];
 /// The types of an agent's tools that mean one with a manifest.
 pub const DECLARED_TYPES: &[&str] = &["custom", "http", "mcp", "agent", "team", "inline", "external"];
 
+/// ARK's engine of agents behind A2A servers. Other engines are not served.
+const EXECUTION_ENGINES: &[&str] = &["a2a"];
 pub const AGENT: FieldTable = &[
     Field::new("description", text_schema),
     Field::new("prompt", text_schema),
@@ -85,6 +87,11 @@ pub const AGENT: FieldTable = &[
     Field::new("tools", || list_schema(object_schema(AGENT_TOOL, &["type"]))),
     Field::new("parameters", || list_schema(object_schema(PARAMETER, &["name"]))),
     Field::new("outputSchema", json_schema_schema),
+    Field::new("executionEngine", || {
+        let mut engine = object_schema(MODEL_REF, &["name"]);
+        engine["properties"]["name"] = json!({"enum": EXECUTION_ENGINES});
+        engine
+    }),
 ];
 pub const AGENT_TOOL: FieldTable = &[
     Field::new("type", || {
@@ -357,6 +364,15 @@ pub const MCP_SERVER: FieldTable = &[
     Field::new("confirm", confirm_schema),
     Field::new("sessions", || json!({"enum": SESSION_SHARINGS})),
     Field::new("elicitation", || json!({"enum": ELICITATION_POLICIES})),
+];
+pub const A2A_SERVER: FieldTable = &[
+    Field::new("address", value_source_schema),
+    Field::new("headers", named_values_schema),
+    Field::new("description", text_schema),
+    Field::new("timeout", duration_schema),
+    Field::new("pollInterval", duration_schema),
+    Field::new("idempotent", flag_schema),
+    Field::new("confirm", confirm_schema),
 ];
 pub const MCP_AUTHORIZATION: FieldTable = &[
     Field::new("bearer", secret_value_schema),

@@ -8,8 +8,9 @@
 //!
 //! The tests, the benchmark and, in a build with the feature `standin`, `bosun models serve` use it; a
 //! server does not link this crate. [`ledger`] is here for the same reason: tools that only tests want; and so is
-//! [`mcp`]: MCP servers that misbehave, and [`nango`]: a stand-in for Nango.
+//! [`mcp`] and [`a2a`]: servers that misbehave, and [`nango`]: a stand-in for Nango.
 
+pub mod a2a;
 mod answer;
 mod chat_completions;
 pub mod ledger;

@@ -8,7 +8,10 @@ use bosun_core::{
     schema,
     tool::Confirm,
 };
-use bosun_engine::{Agent, registry::AgentTool};
+use bosun_engine::{
+    Agent,
+    registry::{AgentTool, RemoteAgent},
+};
 use bosun_reading::{Data, Fault, Fields, SourcePlace, spec};
 use serde_json::Value;
 
@@ -18,6 +21,7 @@ use super::{
     config_map::ConfigMap,
     document::{Document, LocatedManifest, ManifestMetadata},
     parameter::{self, ParameterDraft},
+    reference::{Reference, Referrer},
 };
 use crate::runner::builtin::Builtins;
 
@@ -28,6 +32,11 @@ const CONFIRM: &str = "confirm";
 /// The model of an agent that names none.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
+/// ARK's engine of agents behind A2A servers.
+pub(super) const A2A_ENGINE: &str = "a2a";
+/// ARK's annotation that names the A2A server of an agent.
+pub(super) const A2A_SERVER_NAME: &str = "ark.mckinsey.com/a2a-server-name";
+
 /// An agent with the places of its references.
 #[derive(Debug)]
 pub(super) struct AgentDraft {
@@ -35,6 +44,16 @@ pub(super) struct AgentDraft {
     model_place: SourcePlace,
     tools: Vec<ToolReference>,
     parameters: Vec<ParameterDraft>,
+    /// The A2A server that the agent is behind.
+    server: Option<Reference>,
+}
+
+impl AgentDraft {
+    /// Its references to servers; those to models and tools have checks of their own.
+    pub(super) fn referrer(&self) -> Referrer {
+        let (namespace, name) = (self.agent.namespace.clone(), self.agent.name.clone());
+        Referrer { kind: Document::Agent, namespace, name, references: self.server.iter().cloned().collect() }
+    }
 }
 
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<AgentDraft>> {
@@ -42,7 +61,8 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     let limits = limits(metadata, fields);
     let model = spec
         .fields("modelRef")
-        .and_then(|reference| model_reference(&metadata.namespace, &reference.with_table(spec::MODEL_REF)));
+        .and_then(|reference| named_reference(&metadata.namespace, &reference.with_table(spec::MODEL_REF), "model"));
+    let server = server(metadata, fields, &spec);
     let mut tools: Vec<(AgentTool, ToolReference)> = Vec::new();
     let mut selected_tools = Vec::new();
     for entry in spec.entries("tools") {
@@ -68,6 +88,8 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         parameters: Vec::new(),
         output_schema: output_schema(&spec).map(Arc::new),
         model: model.as_ref().map_or(DEFAULT_MODEL, |(name, _)| name).to_owned(),
+        // The tool that asks it is known once the server has answered.
+        remote: server.as_ref().map(|server| RemoteAgent { server: server.name.clone(), tool: None }),
         tools,
         selected_tools,
         confirm: confirm(metadata, fields),
@@ -75,10 +97,33 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         labels: metadata.labels.clone(),
         annotations: metadata.annotations.clone(),
     };
-    spec.unserved(&["executionEngine", "overrides"], "leave it out");
+    spec.unserved(&["overrides"], "leave it out");
     spec.finish();
     let model_place = model.map_or(metadata.place, |(_, place)| place);
-    Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references, parameters }))
+    Some(metadata.located(fields, AgentDraft { agent, model_place, tools: references, parameters, server }))
+}
+
+/// The A2A server of an agent with `executionEngine: {name: a2a}`, which an annotation names, as in ARK.
+fn server(metadata: &ManifestMetadata, fields: &Fields<'_>, spec: &Fields<'_>) -> Option<Reference> {
+    let engine = spec.fields("executionEngine")?.with_table(spec::MODEL_REF);
+    let (name, place) = named_reference(&metadata.namespace, &engine, "execution engine")?;
+    if name != A2A_ENGINE {
+        let message = format!("this version does not serve the execution engine `{name}`");
+        spec.fault(place, "unsupported_field", message, "it serves `a2a`, for agents behind A2A servers");
+        return None;
+    }
+    let Some(server) = metadata.annotations.get(A2A_SERVER_NAME) else {
+        let message = "an agent with the execution engine `a2a` names its A2A server in an annotation";
+        fields.fault(
+            place,
+            "missing_field",
+            message,
+            format!("write `{A2A_SERVER_NAME}: …` in `metadata.annotations`"),
+        );
+        return None;
+    };
+    let place = metadata.annotation_places.get(A2A_SERVER_NAME).copied().unwrap_or(metadata.place);
+    Some(Reference { kind: Document::A2aServer, name: server.clone(), place })
 }
 
 /// The JSON Schema of the agent's answers.
@@ -95,11 +140,11 @@ fn output_schema(spec: &Fields<'_>) -> Option<Value> {
     Some(source)
 }
 
-fn model_reference(own: &Namespace, fields: &Fields<'_>) -> Option<(String, SourcePlace)> {
-    let name = fields.required_text("name", "the name of a Model");
+fn named_reference(own: &Namespace, fields: &Fields<'_>, what: &str) -> Option<(String, SourcePlace)> {
+    let name = fields.required_text("name", &format!("the name of the {what}"));
     if let Some(namespace) = fields.text("namespace").filter(|namespace| namespace.value != own.as_str()) {
-        let message = format!("the model is in namespace `{}`, and the agent in `{own}`", namespace.value);
-        fields.fault(namespace.place, "unsupported_field", message, "an agent uses models of its own namespace");
+        let message = format!("the {what} is in namespace `{}`, and the agent in `{own}`", namespace.value);
+        fields.fault(namespace.place, "unsupported_field", message, "an agent uses what is in its own namespace");
     }
     fields.finish();
     name.map(|name| (name.value.to_owned(), name.place))
@@ -163,6 +208,9 @@ pub(super) fn check_model(
     is_faulty: impl Fn(Document, &Namespace, &str) -> bool,
 ) -> Option<Fault> {
     let AgentDraft { agent, model_place, .. } = &draft.value;
+    if agent.remote.is_some() {
+        return None;
+    }
     let (name, namespace) = (&agent.model, &agent.namespace);
     let here: Vec<_> = models.iter().filter(|model| model.namespace == *namespace).collect();
     if here.iter().any(|model| model.name == *name) || is_faulty(Document::Model, namespace, name) {

@@ -79,6 +79,7 @@ fn every_field_that_is_described_is_read() {
     check(Document::Team, &sample(&object_schema(spec::TEAM, &[])));
     check(Document::Evaluator, &sample(&object_schema(spec::EVALUATOR, &[])));
     check(Document::McpServer, &sample(&object_schema(spec::MCP_SERVER, &[])));
+    check(Document::A2aServer, &sample(&object_schema(spec::A2A_SERVER, &[])));
 }
 
 #[test]

@@ -21,6 +21,7 @@ const SERVED_KINDS: &[Document] = &[
     Document::Team,
     Document::Evaluator,
     Document::McpServer,
+    Document::A2aServer,
     Document::ConfigMap,
 ];
 
@@ -58,7 +59,7 @@ impl ManifestMetadata {
 }
 
 const SERVED: &str =
-    "this version serves the kinds Agent, Model, Tool, Memory, Team, Evaluator, MCPServer and ConfigMap";
+    "this version serves the kinds Agent, Model, Tool, Memory, Team, Evaluator, MCPServer, A2AServer and ConfigMap";
 const WRITTEN_BY_CLUSTER: &str = "a cluster writes it; delete it from the file";
 
 /// Reads the metadata of a document and passes it, with the document's fields, to `read`.

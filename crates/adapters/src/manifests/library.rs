@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use bosun_core::{Binding, Namespace, Tool, tool::BindingKind};
 use bosun_engine::{
     Clock, Registry, Runner,
+    agent_server::AgentServers,
     registry::AgentTool,
     resource::{
         Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
@@ -27,14 +28,16 @@ use bosun_reading::{Fault, Report};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Connections, ManifestDrafts, Manifests, agent, document, http_tool, mcp_server, model, reference,
+    Connections, ManifestDrafts, Manifests, a2a_server, agent, announced, document, http_tool, mcp_server, model,
+    reference,
     tool::{self, ToolDraft},
 };
 use crate::{
     address::Reachable,
-    mcp::{AnnouncedTool, McpHost},
+    mcp::McpHost,
     outbound::Pool,
     runner::{
+        a2a::A2aServers,
         builtin::Builtins,
         functions::{FilteringRunner, JqProcesses},
         nango::{GrantedNango, NangoRunner, NangoSettings, ProviderGrants},
@@ -52,6 +55,8 @@ pub struct Library {
     connections: Arc<Connections>,
     /// The MCP host; `None` in a build without the client of MCP.
     host: Option<Arc<dyn McpHost>>,
+    /// The A2A servers; `None` in a command that asks no agents.
+    a2a: Option<Arc<A2aServers>>,
     /// The runner of tools of Nango; `None` if the server has no settings for it.
     nango: Option<Arc<NangoRunner>>,
     filters: Arc<JqProcesses>,
@@ -73,6 +78,7 @@ impl Files {
         model::add_grants(&manifests.models, &mut grants);
         http_tool::add_grants(&manifests.tools, &mut grants);
         mcp_server::add_grants(&manifests.mcp_servers, &mut grants);
+        a2a_server::add_grants(&manifests.a2a_servers, &mut grants);
         let providers = Arc::new(ProviderGrants::of(&manifests.tools));
         Self { manifests, grants: Arc::new(grants), providers }
     }
@@ -89,6 +95,7 @@ impl Library {
             secrets,
             connections,
             host: None,
+            a2a: None,
             nango: None,
             filters: Arc::default(),
         }
@@ -116,6 +123,18 @@ impl Library {
         let (secrets, pool) = (Arc::clone(&self.secrets), Arc::clone(&self.connections.pool));
         self.nango = Some(Arc::new(NangoRunner::new(settings, secrets, pool, clock)));
         self
+    }
+
+    /// Connects to A2A servers, from a runtime.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[must_use]
+    pub fn with_a2a_servers(mut self, clock: Arc<dyn Clock>) -> (Self, Arc<A2aServers>) {
+        let (secrets, pool) = (Arc::clone(&self.secrets), Arc::clone(&self.connections.pool));
+        let servers = Arc::new(A2aServers::open(secrets, pool, clock));
+        self.a2a = Some(Arc::clone(&servers));
+        (self, servers)
     }
 
     /// Sets what connects to MCP servers.
@@ -155,6 +174,10 @@ impl Assemble for Library {
             }));
         }
         for mut server in drafts.mcp_servers.into_iter().map(|draft| draft.value.server) {
+            server.bind(&grants);
+            faults.extend(server.check_destination(&self.secrets, self.pool()).await);
+        }
+        for mut server in drafts.a2a_servers.into_iter().map(|draft| draft.value) {
             server.bind(&grants);
             faults.extend(server.check_destination(&self.secrets, self.pool()).await);
         }
@@ -206,27 +229,36 @@ impl Library {
         }
         drafts.models.iter_mut().for_each(|draft| draft.value.model.bind(&files.grants));
         drafts.mcp_servers.iter_mut().for_each(|draft| draft.value.server.bind(&files.grants));
+        drafts.a2a_servers.iter_mut().for_each(|draft| draft.value.bind(&files.grants));
         drafts.add_to(&mut all, &self.builtins);
-        let servers = std::mem::take(&mut all.mcp_servers);
-        let Some(host) = &self.host else {
-            all.resources.iter_mut().for_each(lacks_mcp);
-            return self.build(all, files);
-        };
-        host.configure(namespace, servers);
-        let mut declared: HashSet<_> =
-            all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
-        for announced in host.announced(namespace) {
-            // A tool in a manifest takes precedence over an announced one.
-            if !declared.insert((announced.namespace.clone(), announced.tool.name.clone())) {
-                continue;
-            }
-            all.resources.push(describe_announced(&announced));
-            all.tools.push((announced.namespace, announced.tool));
-        }
+        self.add_announced(&mut all, namespace);
         let mut registry = self.build(all, files);
-        registry.set_runner(BindingKind::Mcp, FilteringRunner::around(host.runner(), &self.filters));
-        registry.set_tool_servers(host.tool_servers());
+        if let Some(host) = &self.host {
+            registry.set_runner(BindingKind::Mcp, FilteringRunner::around(host.runner(), &self.filters));
+            registry.set_tool_servers(host.tool_servers());
+        }
+        if let Some(a2a) = &self.a2a {
+            registry.set_runner(BindingKind::A2a, FilteringRunner::around(a2a.runner(), &self.filters));
+            registry.set_agent_servers(Arc::clone(a2a) as Arc<dyn AgentServers>);
+        }
         registry
+    }
+
+    /// Hands the servers over to what connects to them, and adds what they have announced. A resource in a manifest takes
+    /// precedence over an announced one.
+    fn add_announced(&self, all: &mut Manifests, namespace: Option<&Namespace>) {
+        let (mcp, a2a) = (std::mem::take(&mut all.mcp_servers), std::mem::take(&mut all.a2a_servers));
+        match &self.host {
+            None => all.resources.iter_mut().for_each(lacks_mcp),
+            Some(host) => {
+                host.configure(namespace, mcp);
+                announced::add_tools(all, host.announced(namespace));
+            }
+        }
+        if let Some(servers) = &self.a2a {
+            servers.configure(namespace, a2a);
+            announced::add_agents(all, servers.announced(namespace));
+        }
     }
 
     /// The runner of Nango's tools, with the permissions that follow from these files.
@@ -260,6 +292,7 @@ impl ManifestDrafts {
         self.memories.extend(other.memories);
         self.config_maps.extend(other.config_maps);
         self.mcp_servers.extend(other.mcp_servers);
+        self.a2a_servers.extend(other.a2a_servers);
         self.teams.extend(other.teams);
     }
 
@@ -269,6 +302,7 @@ impl ManifestDrafts {
         all.memories.extend(self.memories.into_iter().map(|located| located.value));
         all.config_maps.extend(self.config_maps.into_iter().map(|located| located.value));
         all.mcp_servers.extend(self.mcp_servers.into_iter().map(|located| located.value.server));
+        all.a2a_servers.extend(self.a2a_servers.into_iter().map(|located| located.value));
         all.teams.extend(self.teams.into_iter().map(|located| located.value.team));
         let config_maps: BTreeMap<_, _> =
             all.config_maps.iter().map(|map| ((map.namespace.clone(), map.name.clone()), map.clone())).collect();
@@ -350,32 +384,6 @@ fn note_nango(resource: &mut Resource, settings: Option<&NangoSettings>) {
              end users use their own"
         )),
     };
-}
-
-/// A tool of an MCP server as the manifest that would declare it, with the label that ARK gives it.
-fn describe_announced(AnnouncedTool { namespace, server, tool }: &AnnouncedTool) -> Resource {
-    let mut spec = Map::new();
-    spec.insert("type".into(), "mcp".into());
-    spec.insert("description".into(), tool.description.as_str().into());
-    spec.insert("inputSchema".into(), Value::clone(&tool.parameters));
-    if !tool.annotations.is_empty() {
-        spec.insert("annotations".into(), json!(tool.annotations));
-    }
-    if let Binding::Mcp { server, tool } = &tool.binding {
-        spec.insert("mcp".into(), json!({"mcpServerRef": {"name": server}, "toolName": tool}));
-    }
-    let labels = tool.labels.clone();
-    Resource {
-        manifest: Manifest {
-            key: ResourceKey::new(ResourceKind::Tool, namespace.clone(), tool.name.clone()),
-            description: ManifestBody { labels, spec, ..ManifestBody::default() },
-        },
-        origin: ResourceOrigin::Announced { server: server.clone() },
-        needs: vec![(ResourceKind::McpServer, server.clone())],
-        not_served: None,
-        faults: Vec::new(),
-        hides_stored: false,
-    }
 }
 
 /// A tool as the manifest that would declare it in the default namespace.

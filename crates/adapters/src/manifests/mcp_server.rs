@@ -8,27 +8,26 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bosun_core::{
     Namespace,
-    machine::failure_code,
-    tool::{Confirm, NamedValue, ValueSource, header::is_of_protocol},
+    tool::{Confirm, NamedValue},
 };
 use bosun_engine::resource::ManifestFault;
-use bosun_reading::{Data, Fields, named_values, spec, value_source};
+use bosun_reading::{Fields, named_values, spec};
 use url::Url;
 
 use super::{
     document::{Document, LocatedManifest, ManifestMetadata},
+    endpoint::{self, EndpointHeader},
     reference::Referrer,
     value,
 };
 use crate::{
     outbound::Pool,
     secret::{
-        Secret, SecretSource, Secrets,
-        binding::{Destination, Grants, HostPart, SecretReach},
+        SecretSource, Secrets,
+        binding::{Grants, HostPart, SecretReach},
     },
 };
 
-const ADDRESS: &str = "write `address: {value: https://…}`";
 const STDIO: &str = "write `stdio: {command: …, args: […]}`";
 const TRANSPORTS: &str = "transports are `http` (streamable HTTP), `stdio` (a program on this machine) and `sse`, which \
                           this version does not connect to";
@@ -87,7 +86,7 @@ pub enum McpTransport {
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpEndpoint {
     pub address: SecretSource,
-    pub headers: Vec<(String, McpHeader)>,
+    pub headers: Vec<(String, EndpointHeader)>,
     pub authorization: Option<McpAuthorization>,
 }
 
@@ -98,15 +97,6 @@ pub enum ElicitationPolicy {
     Refuse,
     /// The default values of the form, if they fill it. The operator takes responsibility for what they confirm.
     Defaults,
-}
-
-/// The value of a header.
-#[derive(Clone, Debug, PartialEq)]
-pub enum McpHeader {
-    /// Written in the manifest, or a secret: the same in all sessions.
-    Fixed(SecretSource),
-    /// A parameter of the query that makes the call. The session that lists the tools does not send the header.
-    QueryParameter(String),
 }
 
 /// The value of the header `authorization`.
@@ -158,7 +148,7 @@ impl McpServerManifest {
         let mut sent = Vec::new();
         if let Some(url) = endpoint.literal_url() {
             for (name, value) in &endpoint.headers {
-                if let McpHeader::Fixed(source) = value {
+                if let EndpointHeader::Fixed(source) = value {
                     sent.push((name.as_str(), HostPart::Header, source, url.clone()));
                 }
             }
@@ -191,18 +181,11 @@ impl McpServerManifest {
         };
         let called = [("address", endpoint.literal_url()), ("authorization.clientCredentials.tokenUrl", token_url)];
         for (field, url) in called {
-            if let Some(Err(refused)) = url.map(|url| pool.check_of(&url, &self.reach)) {
-                let message = format!("`{field}`: {refused}");
-                faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
-            }
+            faults.extend(url.and_then(|url| endpoint::check_address(&self.reach, field, &url, pool)));
         }
         for (field, part, source, url) in self.sent() {
-            let SecretSource::Reference(reference) = source else { continue };
-            let to = Destination { url: &url, kept_in: None };
-            if let Err(error) = secrets.permit(&self.namespace, reference, part, to, &self.reach).await {
-                let code = if error.is_refusal() { failure_code::SECRET_NOT_ALLOWED } else { "bad_value" };
-                faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
-            }
+            faults
+                .extend(endpoint::check_secret(&self.namespace, &self.reach, field, part, source, &url, secrets).await);
         }
         faults
     }
@@ -212,10 +195,7 @@ impl McpEndpoint {
     /// The address, if it is written in the manifest.
     #[must_use]
     pub fn literal_url(&self) -> Option<Url> {
-        match &self.address {
-            SecretSource::Literal(text) => Url::parse(text.expose()).ok(),
-            SecretSource::Reference(_) => None,
-        }
+        endpoint::literal_url(&self.address)
     }
 }
 
@@ -241,17 +221,6 @@ impl McpServerDraft {
     }
 }
 
-/// `confirm`: whether calls wait for approval.
-fn confirm(spec: &Fields<'_>) -> Option<Confirm> {
-    let written = spec.text("confirm")?;
-    let confirm = Confirm::parse(written.value);
-    if confirm.is_none() {
-        let message = format!("there is no policy of approval `{}`", written.value);
-        spec.fault(written.place, "bad_value", message, "policies are `never`, `always` and `auto`");
-    }
-    confirm
-}
-
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<McpServerDraft>> {
     let spec = fields.required_fields("spec", "an MCP server has at least an `address`")?;
     let spec = spec.with_table(spec::MCP_SERVER);
@@ -274,7 +243,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
     let pin = pin(&spec, is_local);
     let trust_hints = spec.bool("trustHints").unwrap_or_default();
-    let confirm = confirm(&spec);
+    let confirm = endpoint::confirm(&spec);
     let sharing = sharing(&spec);
     let elicitation = elicitation(&spec);
     spec.finish();
@@ -339,55 +308,10 @@ fn elicitation(spec: &Fields<'_>) -> ElicitationPolicy {
 
 fn http(spec: &Fields<'_>) -> Option<McpTransport> {
     spec.unserved(&["stdio"], "it belongs to `transport: stdio`");
-    let address = address(spec);
-    let mut headers = Vec::new();
-    for NamedValue { name, value } in named_values(spec, "headers") {
-        let value = match value {
-            ValueSource::QueryParameterRef { name } => McpHeader::QueryParameter(name),
-            fixed => match secret_source(spec, "headers", fixed) {
-                Some(source) => McpHeader::Fixed(source),
-                None => continue,
-            },
-        };
-        let lower = name.to_ascii_lowercase();
-        let problem = if hyper::header::HeaderName::try_from(&lower).is_err() {
-            "is not the name of a header"
-        } else if is_of_protocol(&lower) || lower.starts_with("mcp-") {
-            "is a header that belongs to the connection"
-        } else {
-            headers.push((lower, value));
-            continue;
-        };
-        spec.fault_of("headers", "bad_value", format!("`{name}` {problem}"), "leave it out");
-    }
+    let address = endpoint::address(spec);
+    let headers = endpoint::headers(spec, "mcp-");
     let authorization = authorization(spec);
     Some(McpTransport::Http(Box::new(McpEndpoint { address: address?, headers, authorization })))
-}
-
-fn address(spec: &Fields<'_>) -> Option<SecretSource> {
-    let node = spec.require("address", ADDRESS)?;
-    if !matches!(node.data, Data::Map(_)) {
-        spec.wrong_field("address", node, "a mapping", ADDRESS);
-        return None;
-    }
-    let address = spec.fields("address")?.with_table(spec::VALUE_SOURCE);
-    let read = value_source(&address);
-    address.finish();
-    let (source, place) = read?;
-    if let ValueSource::Literal(url) = &source {
-        let problem = match Url::parse(url) {
-            Ok(parsed) if matches!(parsed.scheme(), "http" | "https") && parsed.has_host() => None,
-            Ok(_) | Err(_) if !url.starts_with("http://") && !url.starts_with("https://") => {
-                Some(format!("`{url}` must begin with http:// or https://"))
-            }
-            Ok(_) | Err(_) => Some(format!("`{url}` is not a URL")),
-        };
-        if let Some(message) = problem {
-            spec.fault(place, "bad_value", message, ADDRESS);
-            return None;
-        }
-    }
-    secret_source(spec, "address", source)
 }
 
 fn authorization(spec: &Fields<'_>) -> Option<McpAuthorization> {
@@ -457,19 +381,6 @@ fn stdio(spec: &Fields<'_>) -> Option<McpTransport> {
 /// Named values, each a literal or a secret: there is no query whose parameters they could refer to.
 fn secret_values(fields: &Fields<'_>, list: &str) -> Vec<(String, SecretSource)> {
     let values = named_values(fields, list).into_iter();
-    let read = |NamedValue { name, value }| secret_source(fields, list, value).map(|source| (name, source));
+    let read = |NamedValue { name, value }| endpoint::secret_source(fields, list, value).map(|source| (name, source));
     values.filter_map(read).collect()
-}
-
-fn secret_source(fields: &Fields<'_>, field: &str, source: ValueSource) -> Option<SecretSource> {
-    match source {
-        ValueSource::Literal(text) => Some(SecretSource::Literal(Secret::new(text))),
-        ValueSource::SecretKeyRef(reference) => Some(SecretSource::Reference(reference)),
-        ValueSource::ConfigMapKeyRef(_) | ValueSource::QueryParameterRef { .. } => {
-            let message = format!("{} is a reference that an MCP server cannot have", fields.called_field(field));
-            let hint = "write `value`, or `valueFrom: {secretKeyRef: …}`; a header may also have a `queryParameterRef`";
-            fields.fault_of(field, "unsupported_field", message, hint);
-            None
-        }
-    }
 }

@@ -8,10 +8,13 @@
 //! Limits of an agent are annotations (`bosun.dev/query-timeout: 2m`), since ARK's own definition of an Agent refuses
 //! fields that it does not know, and the same files should work with both.
 
+mod a2a_server;
 mod agent;
 mod agent_tool;
+mod announced;
 mod config_map;
 mod document;
+mod endpoint;
 mod evaluator;
 mod files;
 mod http_tool;
@@ -60,11 +63,13 @@ use crate::{
     secret::{Secrets, binding::Grants},
 };
 
+pub use a2a_server::A2aServerManifest;
 pub use config_map::ConfigMap;
+pub use endpoint::EndpointHeader;
 pub use library::{Files, Library};
 pub use mcp_server::{
-    ElicitationPolicy, McpAuthorization, McpCommand, McpEndpoint, McpHeader, McpServerManifest, McpTransport, NO_SSE,
-    PinPolicy, SessionSharing,
+    ElicitationPolicy, McpAuthorization, McpCommand, McpEndpoint, McpServerManifest, McpTransport, NO_SSE, PinPolicy,
+    SessionSharing,
 };
 pub use model::{ModelManifest, ModelProvider};
 
@@ -81,6 +86,7 @@ pub struct Manifests {
     pub memories: Vec<DescribedMemory>,
     pub config_maps: Vec<ConfigMap>,
     pub mcp_servers: Vec<McpServerManifest>,
+    pub a2a_servers: Vec<A2aServerManifest>,
     pub teams: Vec<Team>,
     /// All of them, as they were written.
     pub resources: Vec<Resource>,
@@ -162,6 +168,7 @@ struct ManifestDrafts {
     memories: Vec<LocatedManifest<DescribedMemory>>,
     config_maps: Vec<LocatedManifest<ConfigMap>>,
     mcp_servers: Vec<LocatedManifest<McpServerDraft>>,
+    a2a_servers: Vec<LocatedManifest<A2aServerManifest>>,
     teams: Vec<LocatedManifest<TeamDraft>>,
     /// Evaluators, of which only the references are kept.
     evaluators: Vec<LocatedManifest<Referrer>>,
@@ -185,6 +192,7 @@ impl ManifestDrafts {
                 Document::Team => self.teams.extend(team::read(&metadata, fields)),
                 Document::Evaluator => self.evaluators.extend(evaluator::read(&metadata, fields)),
                 Document::McpServer => self.mcp_servers.extend(mcp_server::read(&metadata, fields)),
+                Document::A2aServer => self.a2a_servers.extend(a2a_server::read(&metadata, fields)),
                 Document::ConfigMap => self.config_maps.push(config_map::read(&metadata, fields)),
                 // No document is of this kind.
                 Document::Namespace => {}
@@ -218,6 +226,7 @@ impl ManifestDrafts {
             memories,
             config_maps,
             mcp_servers,
+            a2a_servers,
             teams,
             evaluators,
             resources,
@@ -237,10 +246,13 @@ impl ManifestDrafts {
             |draft| (&draft.server.namespace, &draft.server.name),
             &mut faults,
         );
+        let a2a_servers =
+            unique(a2a_servers, Document::A2aServer, |server| (&server.namespace, &server.name), &mut faults);
         let teams = unique(teams, Document::Team, |draft| (&draft.team.namespace, &draft.team.name), &mut faults);
         let mut referrers: Vec<_> = teams.iter().map(|draft| draft.map(TeamDraft::referrer)).collect();
         referrers.extend(unique(evaluators, Document::Evaluator, |draft| (&draft.namespace, &draft.name), &mut faults));
         referrers.extend(mcp_servers.iter().map(|draft| draft.map(McpServerDraft::referrer)));
+        referrers.extend(agents.iter().map(|draft| draft.map(AgentDraft::referrer)));
         let config_maps = config_maps.into_iter().map(|located| located.value);
         let config_maps: BTreeMap<_, _> =
             config_maps.map(|map| ((map.namespace.clone(), map.name.clone()), map)).collect();
@@ -264,13 +276,15 @@ impl ManifestDrafts {
         faults.extend(model::check_fallbacks(&models, is_faulty));
         let models: Vec<_> = models.into_iter().map(|located| located.value.model).collect();
         let mcp_servers: Vec<_> = mcp_servers.into_iter().map(|located| located.value.server).collect();
+        let a2a_servers: Vec<_> = a2a_servers.into_iter().map(|located| located.value).collect();
         // The tools of a server are known only once it is connected.
         let is_announced = |namespace: &Namespace, tool: &str| {
-            let mut servers = mcp_servers.iter().filter(|server| server.namespace == *namespace);
-            servers.any(|server| is_tool_of(&server.name, tool))
-                || faulty.iter().any(|(kind, owner, name)| {
-                    *kind == Document::McpServer.as_str() && owner == namespace && is_tool_of(name, tool)
-                })
+            let of_mcp = mcp_servers.iter().map(|server| (&server.namespace, &server.name));
+            let of_a2a = a2a_servers.iter().map(|server| (&server.namespace, &server.name));
+            let is_server = |kind| kind == Document::McpServer.as_str() || kind == Document::A2aServer.as_str();
+            let invalid = faulty.iter().filter(|(kind, ..)| is_server(*kind)).map(|(_, owner, name)| (owner, name));
+            let mut servers = of_mcp.chain(of_a2a).chain(invalid);
+            servers.any(|(owner, name)| owner == namespace && is_tool_of(name, tool))
         };
         let is_described = |kind: Document, namespace: &Namespace, name: &str| {
             let key = bosun_engine::resource::ResourceKey::new(kind, namespace.clone(), name);
@@ -306,6 +320,7 @@ impl ManifestDrafts {
             memories: memories.into_iter().map(|located| located.value).collect(),
             config_maps: config_maps.into_values().collect(),
             mcp_servers,
+            a2a_servers,
             teams: teams.into_iter().map(|located| located.value.team).collect(),
             resources: resources.into_iter().map(|located| located.value).chain(collected).collect(),
         };
@@ -339,6 +354,7 @@ impl Manifests {
             memories: of(&self.memories, |memory| memory.namespace == *namespace),
             config_maps: of(&self.config_maps, |map| map.namespace == *namespace),
             mcp_servers: of(&self.mcp_servers, |server| server.namespace == *namespace),
+            a2a_servers: of(&self.a2a_servers, |server| server.namespace == *namespace),
             teams: of(&self.teams, |team| team.namespace == *namespace),
             resources: of(&self.resources, |resource| resource.manifest.key.namespace == *namespace),
         }

@@ -8,7 +8,10 @@ use bosun_engine::resource::Manifest;
 use bosun_reading::{Fault, SourcePlace, Text};
 use serde_json::Value;
 
-use super::document::{Document, LocatedManifest};
+use super::{
+    agent::{A2A_ENGINE, A2A_SERVER_NAME},
+    document::{Document, LocatedManifest},
+};
 
 /// The name of a resource in another one's manifest.
 #[derive(Clone, Debug)]
@@ -66,6 +69,7 @@ fn code(kind: Document) -> &'static str {
         Document::Team => "unknown_team",
         Document::Evaluator => "unknown_evaluator",
         Document::McpServer => "unknown_mcp_server",
+        Document::A2aServer => "unknown_a2a_server",
         Document::ConfigMap => "unknown_config_map",
         Document::Namespace => "unknown_namespace",
     }
@@ -76,6 +80,10 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
     let spec = Value::Object(manifest.description.spec.clone());
     let named = |path: &str| spec.pointer(path).and_then(Value::as_str).map(str::to_owned);
     match manifest.key.kind {
+        Document::Agent if spec.pointer("/executionEngine/name") == Some(&Value::from(A2A_ENGINE)) => {
+            let server = manifest.description.annotations.get(A2A_SERVER_NAME);
+            server.map(|name| (Document::A2aServer, name.clone())).into_iter().collect()
+        }
         Document::Agent => {
             let model = named("/modelRef/name").unwrap_or_else(|| super::agent::DEFAULT_MODEL.to_owned());
             let entries = || spec["tools"].as_array().into_iter().flatten();
@@ -120,7 +128,9 @@ pub(super) fn needs(manifest: &Manifest) -> Vec<(Document, String)> {
             let model = named.filter_map(|parameter| parameter["value"].as_str()).next_back();
             vec![(Document::Model, model.unwrap_or(super::agent::DEFAULT_MODEL).to_owned())]
         }
-        Document::Memory | Document::McpServer | Document::ConfigMap | Document::Namespace => Vec::new(),
+        Document::Memory | Document::McpServer | Document::A2aServer | Document::ConfigMap | Document::Namespace => {
+            Vec::new()
+        }
     }
 }
 

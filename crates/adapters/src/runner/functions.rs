@@ -223,6 +223,11 @@ impl Runner for FilteringRunner {
         self.filter(reply, call, context).await
     }
 
+    async fn answer(&self, call: &InsideCall, handle: &Value, answer: &Value, context: &RunContext) -> RunReply {
+        let reply = self.runner.answer(call, handle, answer, context).await;
+        self.filter(reply, call, context).await
+    }
+
     async fn cancel(&self, call: &InsideCall, handle: &Value) {
         self.runner.cancel(call, handle).await;
     }

@@ -130,7 +130,7 @@ async fn missing_parameters_are_a_data_part_and_are_delivered_like_results() {
 }
 
 /// Where the SDKs are. Needs npm and Python, and the network the first time.
-async fn sdks() -> PathBuf {
+pub(crate) async fn sdks() -> PathBuf {
     let output = run(&mut Command::new(workspace().join("interop/a2a/install.sh"))).await;
     assert!(output.status.success(), "the SDKs cannot be installed (npm and pip are needed): {}", stderr(&output));
     stdout(&output).trim().into()

@@ -132,6 +132,7 @@ async fn every_route_that_changes_something_is_in_the_audit_log() {
         ("teams", json!({"name": "x", "strategy": "sequential", "members": [{"name": "x", "type": "agent"}]})),
         ("evaluators", json!({"name": "x", "parameters": [{"name": "model.name", "value": "judge"}]})),
         ("mcp-servers", json!({"name": "x", "address": {"value": "https://mcp.example/mcp"}, "transport": "http"})),
+        ("a2a-servers", json!({"name": "x", "address": {"value": "https://agents.example/a2a"}})),
     ] {
         log.check(&format!("post /v1/{kind}"), &[], Some(body), &["resource.created"]).await;
         let change = Some(json!({"metadata": {"labels": {"a": "b"}}, "spec": {}}));

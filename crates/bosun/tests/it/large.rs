@@ -457,6 +457,7 @@ async fn reading_engine(store: Arc<dyn Store>, blobs: Arc<dyn Blobs>) -> Engine 
         parameters: Vec::new(),
         output_schema: None,
         model: "default".into(),
+        remote: None,
         tools: vec![AgentTool { name: "read_result".into(), ..AgentTool::default() }],
         selected_tools: Vec::new(),
         confirm: None,

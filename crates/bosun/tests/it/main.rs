@@ -9,6 +9,7 @@
 
 mod a2a;
 mod a2a_push;
+mod a2a_servers;
 mod access;
 mod agent_tools;
 mod approvals;

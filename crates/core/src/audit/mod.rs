@@ -94,6 +94,9 @@ pub enum Action {
     CallFinished,
     #[serde(rename = "call.delivered")]
     CallDelivered,
+    /// A person answered a question of a call that continues elsewhere.
+    #[serde(rename = "call.answered")]
+    CallAnswered,
     /// A worker claimed the call; `attempt` counts workers.
     #[serde(rename = "call.claimed")]
     CallClaimed,
@@ -421,6 +424,7 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             let (record, call) = of_call(Action::CallDelivered, *call)?;
             Some(with_outcome(record, call, outcome).by(by))
         }
+        Event::CallAnswered { call, by, .. } => of_call(Action::CallAnswered, *call).map(|(record, _)| record.by(by)),
         Event::CallClaimed { call, by, .. } => {
             let (record, _) = of_call(Action::CallClaimed, *call)?;
             let attempt = head.call(*call).and_then(|call| call.claim.as_ref()).map(|claim| claim.attempts);
@@ -454,7 +458,10 @@ fn of_entry(head: &Head, transcript: &Transcript, entry: &Entry, arguments: Argu
             Some(AuditRecord { detail: Some(detail), ..of_query(Action::QueryChanged).by(&changed.by) })
         }
         // Its start and its end have records.
-        Event::CallPending { .. } | Event::CallDue { .. } | Event::CallExtended { .. } => None,
+        Event::CallPending { .. }
+        | Event::CallDue { .. }
+        | Event::CallQuestioned { .. }
+        | Event::CallExtended { .. } => None,
         // The child has records of its own.
         Event::CallDelegated { .. } | Event::ChildEnded { .. } | Event::Settled => None,
         // The program's log reports it: it is not an action on the query.

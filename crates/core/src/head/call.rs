@@ -27,6 +27,9 @@ pub struct CallHead {
     /// What was decided about a call that waited for approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
+    /// The hash of the last answer to a question of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<ContentHash>,
     /// Present if workers may claim the call. It counts while the call waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<CallClaim>,
@@ -144,6 +147,7 @@ impl CallHead {
             arguments: json::content_hash(&asked.arguments),
             state,
             decided: None,
+            answered: None,
             claim: CallClaim::new(&asked.route),
             on_expired: asked.on_expired,
         }

@@ -33,6 +33,9 @@ pub enum WaitingOn {
     Parameters,
     /// The runner of a call that continues elsewhere: it is polled at `poll_at`. `attempt` is that of its start.
     Runner { poll_at: Timestamp, attempt: u32 },
+    /// A person's answer to a question of a call that continues elsewhere. The client delivers it like a result, and the
+    /// runner passes it on. `attempt` is that of the call's start.
+    Answer { attempt: u32 },
     /// The end of the query that answers the call. It has no deadline of its own: each of the child's own waits has one.
     Child,
 }
@@ -45,6 +48,12 @@ impl WaitingOn {
     /// Whether the client ends it by delivering a result.
     #[must_use]
     pub fn is_delivered(self) -> bool {
+        matches!(self, Self::Client | Self::Parameters | Self::Answer { .. })
+    }
+
+    /// Whether what is delivered ends the call. An answer continues it.
+    #[must_use]
+    pub fn is_resolved_by_delivery(self) -> bool {
         matches!(self, Self::Client | Self::Parameters)
     }
 }
@@ -58,7 +67,9 @@ impl Waiting {
     pub fn due_at(self) -> Option<Timestamp> {
         match self.on {
             WaitingOn::Runner { poll_at, .. } => Some(poll_at.min(self.deadline)),
-            WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters => Some(self.deadline),
+            WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters | WaitingOn::Answer { .. } => {
+                Some(self.deadline)
+            }
             WaitingOn::Child => None,
         }
     }

@@ -1,9 +1,12 @@
-//! Results from outside, and values of parameters: one compare-and-set for each call, `waiting → resolved`.
+//! Results from outside, values of parameters and answers: one compare-and-set for each call, `waiting → resolved`, or
+//! `waiting → ready` for an answer, which its runner passes on.
 //!
 //! The deadline is compared here, so a result that comes after it is late even if no sweep has run. An invalid result
 //! never gets this far: it is rejected before, and its call stays waiting.
 
 use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
 
 use super::{
     claim::{self, LeaseState},
@@ -14,8 +17,10 @@ use super::{
 };
 use crate::{
     Actor, CallId, Head, Outcome, Timestamp,
+    content::Content,
     event::{Entry, Event},
-    head::{CallHead, CallState, Waiting},
+    head::{CallHead, CallState, Waiting, WaitingOn},
+    json,
 };
 
 /// Which call a result is for.
@@ -116,7 +121,8 @@ pub fn delivery_state(head: &Head, now: Timestamp, call: CallId) -> DeliveryStat
     match head.call(call).map(|call| call.state) {
         // The first result to arrive ends the query, and with it every open call, inside or outside.
         Some(state) if state.is_open() && is_hold_expired(head, now) => DeliveryState::Cancelled,
-        Some(CallState::Waiting(waiting)) if !waiting.on.is_delivered() => DeliveryState::Unknown,
+        // An answer is passed on, and never a file.
+        Some(CallState::Waiting(waiting)) if !waiting.on.is_resolved_by_delivery() => DeliveryState::Unknown,
         Some(CallState::Waiting(waiting)) if !waiting.is_over(now) => DeliveryState::Open,
         Some(CallState::Waiting(_) | CallState::Expired) => DeliveryState::Expired,
         Some(CallState::Resolved { .. }) => DeliveryState::Resolved,
@@ -151,6 +157,10 @@ pub fn deliver(head: &Head, now: Timestamp, deliveries: Vec<Delivery>, hold: boo
         delivered.verdicts.push(verdict);
         match verdict {
             DeliveryVerdict::Accepted(call) => {
+                if let Some(answer) = answer(&ahead, call, &outcome) {
+                    push(&mut ahead, Event::CallAnswered { call, answer: Arc::new(answer), by: by.clone() });
+                    continue;
+                }
                 let noticed = ahead.call(call).and_then(|call| notice_loop(&ahead, call, &outcome));
                 let took_ms = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
                 push(&mut ahead, Event::CallResolved { call, outcome: Arc::new(outcome), by: by.clone(), took_ms });
@@ -206,7 +216,13 @@ fn decide(head: &Head, now: Timestamp, target: &DeliveryTarget, outcome: &Outcom
 
 fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> DeliveryVerdict {
     match call.state {
-        CallState::Waiting(Waiting { on, .. }) if !on.is_delivered() => DeliveryVerdict::Unknown,
+        CallState::Waiting(Waiting { on, .. }) if !on.is_delivered() => answered_before(call, outcome),
+        // An answer is passed on as it is.
+        CallState::Waiting(Waiting { on: WaitingOn::Answer { .. }, .. })
+            if outcome.is_success() && inline(outcome).is_none() =>
+        {
+            DeliveryVerdict::Unknown
+        }
         CallState::Waiting(waiting) if waiting.is_over(now) => DeliveryVerdict::Expired(call.id),
         CallState::Waiting(_) => DeliveryVerdict::Accepted(call.id),
         CallState::Resolved { outcome: known } if known == outcome.content_hash() => DeliveryVerdict::Replayed(call.id),
@@ -214,7 +230,32 @@ fn decide_call(call: &CallHead, now: Timestamp, outcome: &Outcome) -> DeliveryVe
         CallState::Expired => DeliveryVerdict::Expired(call.id),
         CallState::Cancelled => DeliveryVerdict::Cancelled(call.id),
         // Inside calls are not visible to clients: reported like any other unknown id.
-        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => DeliveryVerdict::Unknown,
+        CallState::Ready { .. } | CallState::Started { .. } | CallState::Finished { .. } => {
+            answered_before(call, outcome)
+        }
+    }
+}
+
+/// The verdict on a result for a call that does not wait for one: it may repeat the answer to a question of the call.
+fn answered_before(call: &CallHead, outcome: &Outcome) -> DeliveryVerdict {
+    let given = inline(outcome).map(json::content_hash);
+    match call.answered {
+        None => DeliveryVerdict::Unknown,
+        Some(known) if given == Some(known) => DeliveryVerdict::Replayed(call.id),
+        Some(_) => DeliveryVerdict::AlreadyResolved(call.id),
+    }
+}
+
+/// The answer to the question of a call, if it has one. A failure is no answer: the person declines, and the call ends.
+fn answer(head: &Head, call: CallId, outcome: &Outcome) -> Option<Value> {
+    let waiting = head.call(call)?.state.waiting()?;
+    matches!(waiting.on, WaitingOn::Answer { .. }).then(|| inline(outcome).cloned())?
+}
+
+fn inline(outcome: &Outcome) -> Option<&Value> {
+    match outcome {
+        Outcome::Success { content: Content::Inline(value) } => Some(value),
+        _ => None,
     }
 }
 

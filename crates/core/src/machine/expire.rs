@@ -50,6 +50,10 @@ fn expire_wait(wait: &QueryWait<'_>, now: Timestamp) -> Option<Event> {
     match wait.waiting.on {
         _ if wait.waiting.is_over(now) => Some(Event::CallExpired { call }),
         WaitingOn::Runner { poll_at, .. } => (poll_at <= now).then_some(Event::CallDue { call }),
-        WaitingOn::Client | WaitingOn::Approval { .. } | WaitingOn::Parameters | WaitingOn::Child => None,
+        WaitingOn::Client
+        | WaitingOn::Approval { .. }
+        | WaitingOn::Parameters
+        | WaitingOn::Answer { .. }
+        | WaitingOn::Child => None,
     }
 }

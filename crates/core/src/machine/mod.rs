@@ -38,7 +38,7 @@ pub use next::{Next, advance, next};
 pub use recover::{
     CRASHES_ALONE, CRASHES_TOGETHER, Takeover, interrupt, is_hit, isolated_crashes, needs_isolation, recover,
 };
-pub use run::{finish_call, leave_pending, start_call};
+pub use run::{ask_person, finish_call, leave_pending, start_call};
 pub use turn::{AskedByModel, CallDisposition, ModelTurnReply, OutputCheck, end_turn};
 
 /// How many times in a row a model whose answer does not match the schema is told why and asked again.

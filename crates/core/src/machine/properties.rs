@@ -15,16 +15,16 @@ use serde_json::json;
 
 use super::{
     AskedByModel, CallDecision, CallDisposition, ChildReport, Decision, DecisionVerdict, Delivery, DeliveryState,
-    DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, cancel, change,
-    child_ended, claim, clock_stepped, decide, delegate, deliver, delivery_state, end_turn, expire, failure_code,
-    finish_call, interrupt, leave_pending, next, outcome_code, recover, resume, settle, start_call,
+    DeliveryTarget, DeliveryVerdict, ModelTurnReply, Next, REPEATS_NOTICED, Takeover, advance, ask_person, cancel,
+    change, child_ended, claim, clock_stepped, decide, delegate, deliver, delivery_state, end_turn, expire,
+    failure_code, finish_call, interrupt, leave_pending, next, outcome_code, recover, resume, settle, start_call,
     tests::{created, spec},
 };
 use crate::{
     Actor, CallId, Entry, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Status, Timestamp,
     Transcript,
-    event::{CallRoute, Changed},
-    head::{CallState, WaitingOn},
+    event::{CallQuestion, CallRoute, Changed},
+    head::{CallState, Waiting, WaitingOn},
     query::AskedLimits,
     result_rendering::ResultRenderer,
     transcript::{Message, SentMessages},
@@ -41,6 +41,8 @@ enum MachineAct {
     Finish(usize, u8),
     /// A running inside call continues elsewhere.
     Leave(usize),
+    /// A running inside call continues elsewhere, with a question for a person.
+    Question(usize),
     /// A running inside call gets a query of its own; the process may stop before that is recorded.
     Delegate {
         call: usize,
@@ -104,6 +106,7 @@ fn act() -> impl Strategy<Value = MachineAct> {
         8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::Finish(call, content)),
         2 => (0..8usize).prop_map(MachineAct::Leave),
+        2 => (0..8usize).prop_map(MachineAct::Question),
         3 => (0..8usize, prop::bool::weighted(0.8))
             .prop_map(|(call, recorded)| MachineAct::Delegate { call, recorded }),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::ChildEnds(call, content)),
@@ -222,6 +225,7 @@ impl MachineWorld {
                 }
             }
             MachineAct::Leave(index) => self.leave(index),
+            MachineAct::Question(index) => self.question(index),
             MachineAct::Delegate { call, recorded } => self.delegate(call, recorded),
             MachineAct::ChildEnds(index, content) => self.end_child(index, content),
             MachineAct::Decide { call, approve, edit } => self.decide(call, approve, edit),
@@ -370,6 +374,20 @@ impl MachineWorld {
         self.append(events);
     }
 
+    fn question(&mut self, index: usize) {
+        if self.running.is_empty() {
+            return;
+        }
+        let call = self.running.remove(index % self.running.len());
+        let question = CallQuestion { text: "Which?".into(), needs_authorization: false, data: Vec::new() };
+        let deadline = self.now.after(Duration::from_secs(200));
+        let events = ask_person(&self.head, call, Arc::new(json!(1)), Arc::new(question), deadline);
+        if !events.is_empty() {
+            self.polled.insert(call);
+        }
+        self.append(events);
+    }
+
     fn delegate(&mut self, index: usize, recorded: bool) {
         if self.running.is_empty() {
             return;
@@ -435,8 +453,13 @@ impl MachineWorld {
         );
         match delivered.verdicts[0] {
             DeliveryVerdict::Accepted(id) => {
-                *self.accepted.entry(id).or_default() += 1;
                 let waiting = before.call(id).and_then(|call| call.state.waiting()).expect("it waited");
+                // An answer continues its call, which may ask again.
+                if waiting.on.is_resolved_by_delivery() {
+                    *self.accepted.entry(id).or_default() += 1;
+                } else {
+                    assert!(matches!(delivered.events[0], Event::CallAnswered { .. }), "{:?}", delivered.events);
+                }
                 assert!(waiting.on.is_delivered(), "only the client's own calls");
                 assert!(self.now < waiting.deadline, "accepted after its deadline");
             }
@@ -446,7 +469,8 @@ impl MachineWorld {
             }
             _ => assert_eq!(delivered.events, [], "only an accepted or late result changes anything"),
         }
-        if !by_name {
+        let is_question = matches!(call.state.waiting(), Some(Waiting { on: WaitingOn::Answer { .. }, .. }));
+        if !by_name && !is_question && call.answered.is_none() {
             let met = match delivered.verdicts[0] {
                 DeliveryVerdict::Accepted(_) => DeliveryState::Open,
                 DeliveryVerdict::Replayed(_) | DeliveryVerdict::AlreadyResolved(_) => DeliveryState::Resolved,

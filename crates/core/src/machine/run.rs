@@ -1,10 +1,11 @@
-//! Inside calls: started, finished, or left pending while they continue elsewhere.
+//! Inside calls: started, finished, or left pending while they continue elsewhere, perhaps with a question.
 
 use std::sync::Arc;
 
 use super::loops::notice_loop;
 use crate::{
     CallId, Event, Head, Outcome, Timestamp,
+    event::CallQuestion,
     head::{CallHead, CallState},
 };
 
@@ -28,6 +29,21 @@ pub fn finish_call(head: &Head, call: CallId, outcome: impl Into<Arc<Outcome>>) 
             events.extend(noticed);
             events
         }
+        _ => Vec::new(),
+    }
+}
+
+/// A started call, which continues elsewhere, has a question for a person. Empty if the query ended first.
+#[must_use]
+pub fn ask_person(
+    head: &Head,
+    call: CallId,
+    handle: Arc<serde_json::Value>,
+    question: Arc<CallQuestion>,
+    deadline: Timestamp,
+) -> Vec<Event> {
+    match head.call(call).map(|call| call.state) {
+        Some(CallState::Started { .. }) => vec![Event::CallQuestioned { call, handle, question, deadline }],
         _ => Vec::new(),
     }
 }

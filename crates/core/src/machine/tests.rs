@@ -7,6 +7,7 @@ mod delivery;
 mod events;
 mod expiry;
 mod loops;
+mod questions;
 mod recovery;
 mod turns;
 

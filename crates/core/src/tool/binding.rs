@@ -185,6 +185,13 @@ impl Binding {
         }
     }
 
+    /// Whether its runner finds out what became of a call that a crash has interrupted. Such a call is started again, and
+    /// its start is durable before it runs: an attempt above 1 tells the runner that the call may have been sent.
+    #[must_use]
+    pub fn is_resumed_by_runner(&self) -> bool {
+        matches!(self, Self::A2a { .. })
+    }
+
     #[must_use]
     pub fn kind(&self) -> BindingKind {
         match self {

@@ -149,6 +149,7 @@ impl Sample {
             | Action::CallLooping
             | Action::CallClaimed
             | Action::CallReleased
+            | Action::CallAnswered
             | Action::CacheCleared
             | Action::DeliveryRefused
             | Action::ResourceCreated

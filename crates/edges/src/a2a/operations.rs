@@ -246,9 +246,16 @@ impl AgentRequest {
                 let given = tools::supersede(&open, &input(message)?);
                 self.deliver(key, snapshot, given, wait).await
             }
-            Status::AwaitingParameters => refuse(
-                "the task waits for the values of parameters; send them as the result of the call that asks for them",
-            ),
+            Status::AwaitingParameters => match OpenWork::question(snapshot) {
+                Some(call) => {
+                    self.need(Right::Deliver)?;
+                    let given = vec![tools::answer(call, &input(message)?)];
+                    self.deliver(key, snapshot, given, wait).await
+                }
+                None => refuse(
+                    "the task waits for the values of parameters; send them as the result of the call that asks for them",
+                ),
+            },
             Status::Completed | Status::Failed | Status::Cancelled => {
                 refuse("the task has ended; send a message with its contextId to begin a new one")
             }

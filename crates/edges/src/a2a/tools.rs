@@ -32,8 +32,7 @@ use crate::{
     },
 };
 
-/// The identity and the version of the extension.
-pub(super) const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
+pub(super) use bosun_wire::a2a::client_tools::URI as CLIENT_TOOLS;
 
 /// What the model reads as the outcome of calls that a plain message supersedes.
 pub(super) const SUPERSEDED: &str = "Cancelled: user provided new input";
@@ -205,6 +204,11 @@ pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenRes
         took: None,
     };
     open.iter().enumerate().map(result).collect()
+}
+
+/// A text as the answer to the question of a call.
+pub(super) fn answer(call: bosun_core::CallId, text: &str) -> GivenResult {
+    GivenResult { which: CallRef::Call(call), tool_name: None, outcome: Outcome::success(text), took: None }
 }
 
 /// The text of a message for the model; files are refused where it is read.

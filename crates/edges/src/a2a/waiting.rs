@@ -59,6 +59,16 @@ impl OpenWork {
         !self.approvals.is_empty()
     }
 
+    /// The call whose question a plain message answers: the only one that is open.
+    pub(super) fn question(snapshot: &Snapshot) -> Option<CallId> {
+        let queries = std::iter::once((&snapshot.head, &snapshot.transcript))
+            .chain(snapshot.below.iter().map(|below| (&below.head, &below.transcript)));
+        let mut open = queries
+            .flat_map(|(head, transcript)| head.parameter_requests().filter_map(|(call, _)| transcript.call(call.id)));
+        let only = open.next().filter(|_| open.next().is_none())?;
+        only.question.is_some().then_some(only.asked.call)
+    }
+
     /// The same without what the task's own query waits for.
     pub(super) fn below(snapshot: &Snapshot) -> Self {
         let mut open = Self::of_snapshot(snapshot);

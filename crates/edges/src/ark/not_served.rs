@@ -9,7 +9,6 @@ use crate::http::error::{ApiError, Code, clip};
 
 /// The first parts of a path below `/v1` or `/v1/namespaces/{namespace}`, and what to do instead.
 pub(crate) const NOT_SERVED: &[(&str, &str)] = &[
-    ("a2a-servers", "agents of A2A servers are not served by this version"),
     ("a2a-tasks", "tool calls that wait are in the `toolCalls` of their query; post results to `…/tool-result`"),
     ("tool-approvals", "list open approvals with `GET …/approvals`; decide with `POST …/queries/{name}/approval`"),
     ("broker", "follow a query with `GET …/queries/{name}/events`, which can be resumed"),
@@ -69,7 +68,7 @@ mod tests {
     fn what_ark_has_and_we_do_not_is_known_by_name() {
         for path in [
             "/v1/a2a-tasks/t",
-            "/v1/namespaces/x/a2a-servers/y",
+            "/v1/namespaces/x/a2a-tasks/y",
             "/v1/broker/chunks",
             "/v1/mcp-servers/s/auth/start",
             "/v1/export/resources",

@@ -29,12 +29,14 @@ use super::{
     },
     not_served,
     resource::{
-        create_agent, create_evaluator, create_memory, create_model, create_server, create_team, create_tool,
-        delete_agent, delete_evaluator, delete_memory, delete_model, delete_server, delete_team, delete_tool,
-        get_agent, get_evaluator, get_memory, get_model, get_server, get_team, get_tool, list_agents, list_evaluators,
-        list_memories, list_models, list_servers, list_teams, list_tools,
+        create_agent, create_agent_server, create_evaluator, create_memory, create_model, create_server, create_team,
+        create_tool, delete_agent, delete_agent_server, delete_evaluator, delete_memory, delete_model, delete_server,
+        delete_team, delete_tool, get_agent, get_agent_server, get_evaluator, get_memory, get_model, get_server,
+        get_team, get_tool, list_agent_servers, list_agents, list_evaluators, list_memories, list_models, list_servers,
+        list_teams, list_tools,
         raw::{create_raw, delete_raw, get_raw, list_raw, replace_raw},
-        update_agent, update_evaluator, update_memory, update_model, update_server, update_team, update_tool,
+        update_agent, update_agent_server, update_evaluator, update_memory, update_model, update_server, update_team,
+        update_tool,
     },
 };
 #[cfg(test)]
@@ -71,6 +73,8 @@ routes! {
         "/mcp-servers" => get list_servers Here(Read), post create_server Here(Manage);
         "/mcp-servers/{name}" => get get_server Here(Read), put update_server Here(Manage), delete delete_server Here(Manage);
         "/mcp-servers/{name}/approve" => post approve_server Here(Manage);
+        "/a2a-servers" => get list_agent_servers Here(Read), post create_agent_server Here(Manage);
+        "/a2a-servers/{name}" => get get_agent_server Here(Read), put update_agent_server Here(Manage), delete delete_agent_server Here(Manage);
         "/resources/api/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);
         "/resources/api/{version}/{kind}/{name}" => get get_raw Here(Read), put replace_raw Here(Manage), delete delete_raw Here(Manage);
         "/resources/apis/{group}/{version}/{kind}" => get list_raw Here(Read), post create_raw Here(Manage);

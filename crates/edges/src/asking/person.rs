@@ -1,11 +1,15 @@
-//! What a query waits for from a person: approvals, and values of parameters.
+//! What a query waits for from a person: approvals, values of parameters, and answers to questions.
 
 use std::sync::Arc;
 
-use bosun_core::{Head, Timestamp, Transcript, event::AskedCall, text::clip};
+use bosun_core::{
+    Head, Timestamp, Transcript,
+    event::{AskedCall, CallQuestion},
+    text::clip,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A call that runs once a person has approved it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -35,6 +39,9 @@ pub(crate) struct ParameterRequest {
     /// Each with its `path`, which is its name in the result, and with `type`, `enum`, `description`, `prompt` and
     /// `hint` where the tool has them.
     pub(crate) parameters: Value,
+    /// What an agent behind an A2A server has sent with its question.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) data: Vec<Value>,
     pub(crate) deadline: String,
     /// The agents and teams from the query to the one that makes the call, if that is not the query itself.
     #[serde(rename = "agentPath", skip_serializing_if = "Vec::is_empty")]
@@ -69,10 +76,33 @@ pub(crate) fn preview(tool: &str, arguments: &Value) -> String {
 pub(crate) fn parameter_requests(head: &Head, transcript: &Transcript) -> Vec<ParameterRequest> {
     head.parameter_requests()
         .filter_map(|(call, deadline)| {
-            let asked = &transcript.call(call.id)?.asked;
-            Some(parameter_request(asked, deadline))
+            let call = transcript.call(call.id)?;
+            Some(match &call.question {
+                Some(question) => question_request(&call.asked, question, deadline),
+                None => parameter_request(&call.asked, deadline),
+            })
         })
         .collect()
+}
+
+/// The question of a call that continues elsewhere, as a request for one parameter, `answer`. The answer may also be
+/// posted as it is, without that name.
+pub(crate) fn question_request(asked: &AskedCall, question: &CallQuestion, deadline: Timestamp) -> ParameterRequest {
+    let CallQuestion { text, needs_authorization, data } = question;
+    let mut parameter = json!({"path": "answer", "type": "string", "description": text});
+    if *needs_authorization {
+        parameter["hint"] = json!("give the authorization where it is asked for, and say here that you did");
+    }
+    ParameterRequest {
+        id: asked.call.to_string(),
+        name: asked.tool.clone(),
+        tool: asked.tool.to_string(),
+        question: text.clone(),
+        parameters: json!([parameter]),
+        data: data.clone(),
+        deadline: deadline.to_rfc3339(),
+        agent_path: Vec::new(),
+    }
 }
 
 pub(crate) fn parameter_request(asked: &AskedCall, deadline: Timestamp) -> ParameterRequest {
@@ -83,6 +113,7 @@ pub(crate) fn parameter_request(asked: &AskedCall, deadline: Timestamp) -> Param
         tool: text("intended_tool_name"),
         question: text("clarification_question"),
         parameters: asked.arguments["parameters"].clone(),
+        data: Vec::new(),
         deadline: deadline.to_rfc3339(),
         agent_path: Vec::new(),
     }

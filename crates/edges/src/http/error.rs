@@ -373,9 +373,9 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let message = format!("{kind} '{name}' ships with the server: create one of another name");
             ApiError::new(Code::ManagedByServer, message)
         }
-        ResourceError::ManagedByMcpServer { key, server } => {
+        ResourceError::Announced { key, by, server } => {
             let (kind, name) = (key.kind.as_str(), clip(&key.name));
-            let message = format!("{kind} '{name}' is announced by the MCP server '{}'", clip(server));
+            let message = format!("{kind} '{name}' is announced by {} '{}'", by.as_str(), clip(server));
             ApiError::new(Code::ManagedByServer, message)
         }
         ResourceError::Invalid { faults, omitted, .. } => {

@@ -129,6 +129,13 @@ async fn plant() -> PlantedServer {
             "mcp-servers",
             json!({"address": {"value": format!("https://user:{SECRET}@h/mcp?token={SECRET}")}, "transport": "http"}),
         ),
+        (
+            "a2a-servers",
+            json!({
+                "address": {"value": format!("https://user:{SECRET}@h/a2a?token={SECRET}")},
+                "headers": [{"name": "x-key", "value": {"value": SECRET}}],
+            }),
+        ),
         ("resources/api/v1/configmaps", json!({})),
     ] {
         let answer = world.post(&format!("/v1/{kind}"), &json!({"name": "stored", "spec": spec})).await;

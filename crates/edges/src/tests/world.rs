@@ -358,6 +358,7 @@ fn agent(namespace: &Namespace, name: &str, model: &str, tools: &[&str]) -> Agen
         parameters: Vec::new(),
         output_schema: None,
         model: model.into(),
+        remote: None,
         tools: tools.iter().map(|name| AgentTool { name: (*name).into(), ..AgentTool::default() }).collect(),
         selected_tools: Vec::new(),
         confirm: None,

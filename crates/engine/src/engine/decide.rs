@@ -211,12 +211,22 @@ impl Inner {
         let Snapshot { head, transcript, .. } = query;
         let is_request =
             |call: &CallHead| call.state.waiting().is_some_and(|waiting| waiting.on == WaitingOn::Parameters);
+        let is_question = |call: &CallHead| {
+            call.state.waiting().is_some_and(|waiting| matches!(waiting.on, WaitingOn::Answer { .. }))
+        };
         let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
         for Delivery { target, outcome, .. } in deliveries {
             let is_meant = |call: &&CallHead| match target {
                 DeliveryTarget::Call(id) | DeliveryTarget::Claimed(id, _) => call.id == *id,
                 DeliveryTarget::Tool(name) => *call.tool == **name,
             };
+            if head.calls.iter().filter(|call| is_question(call)).any(|call| is_meant(&call))
+                && matches!(outcome, Outcome::Success { content: Content::Large(_) | Content::Blocks(_) })
+            {
+                let message = "an answer is a text or JSON, and not larger than an inline result".to_owned();
+                let violations = vec![Violation { path: String::new(), keyword: "type".to_owned(), message }];
+                return Err(EngineError::InvalidValues { violations });
+            }
             let call = head.calls.iter().filter(|call| is_request(call)).find(is_meant);
             let asked = call.and_then(|call| transcript.call(call.id)).map(|call| Arc::clone(&call.asked.arguments));
             let (Some(asked), Some(toolset)) = (asked, &toolset) else { continue };

@@ -27,8 +27,14 @@ use bosun_core::{
 use serde_json::Value;
 
 use crate::{
-    EngineError, Registry, Submission, engine::Inner, parameters, registry, store::conversations::Joining,
-    submission::Input, turns::tool_target, turns::turn::INLINE_EFFORT,
+    Agent, EngineError, Registry, Submission,
+    engine::Inner,
+    parameters,
+    registry::{self, RemoteAgent},
+    store::conversations::Joining,
+    submission::Input,
+    turns::tool_target,
+    turns::turn::INLINE_EFFORT,
 };
 
 /// What answers a query: model, prompt, tools, limits and schema.
@@ -48,6 +54,8 @@ struct Answerer {
     absent: Vec<String>,
     /// How its members take turns, if it is a team.
     team: Option<Arc<TeamPlan>>,
+    /// It is an agent behind an A2A server.
+    is_remote: bool,
 }
 
 impl Inner {
@@ -130,6 +138,11 @@ impl Inner {
         let asked = std::mem::take(&mut submission.parameters);
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
         let mut answerer = self.answerer(&registry, &submission, &parameters)?;
+        if answerer.is_remote {
+            // They are in none of the requests that are sent to its server.
+            submission.client_tools.clear();
+            submission.mode = Mode::Ark;
+        }
         let policy = answerer.confirm.unwrap_or(self.settings.confirm);
         answerer.tools.iter_mut().for_each(|tool| decide_approval(tool, policy));
         let mut warnings = submission.warnings;
@@ -208,6 +221,7 @@ impl Inner {
             confirm: None,
             absent: Vec::new(),
             team: None,
+            is_remote: false,
         };
         match submission.target_kind {
             TargetKind::Agent => self.agent(registry, submission, parameters),
@@ -241,6 +255,9 @@ impl Inner {
         let agent = registry
             .agent(namespace, &submission.target)
             .ok_or_else(|| EngineError::AgentNotFound(namespace.clone(), submission.target.clone()))?;
+        if let Some(remote) = &agent.remote {
+            return self.remote_agent(registry, submission, agent, remote);
+        }
         let model = match &submission.model {
             Some(model) => {
                 find_model(registry, namespace, model)?;
@@ -283,8 +300,51 @@ impl Inner {
             confirm: agent.confirm,
             absent,
             team: None,
+            is_remote: false,
         })
     }
+
+    /// An agent behind an A2A server: it has one tool, which asks it, and no model.
+    fn remote_agent(
+        &self,
+        registry: &Registry,
+        submission: &Submission,
+        agent: &Agent,
+        remote: &RemoteAgent,
+    ) -> Result<Answerer, EngineError> {
+        let namespace = &submission.namespace;
+        let found = remote.tool.as_deref().and_then(|tool| registry.tool(namespace, tool));
+        let tool = found.ok_or_else(|| EngineError::ToolsNotFound {
+            namespace: namespace.clone(),
+            names: vec![registry.absent(namespace, &format!("{}-agent", remote.server))],
+        })?;
+        let ceilings = self.settings.ceilings;
+        Ok(Answerer {
+            model: String::new(),
+            prompt: None,
+            tools: vec![registry::frozen(tool)],
+            limits: agent.limits.grant(self.settings.limits, ceilings),
+            bounds: agent.limits.narrow(ceilings),
+            output_schema: agent.output_schema.clone(),
+            confirm: agent.confirm,
+            absent: warn_of_unsent(submission, agent),
+            team: None,
+            is_remote: true,
+        })
+    }
+}
+
+/// Warnings about what a query has and an agent behind an A2A server is not sent.
+fn warn_of_unsent(submission: &Submission, agent: &Agent) -> Vec<String> {
+    let is_conversation = matches!(&submission.input, Input::Messages(messages) if messages.len() > 1);
+    let unsent = [
+        ("the client's tools", !submission.client_tools.is_empty()),
+        ("the selection of tools", submission.selected_tools.is_some() || submission.tool_filter.is_some()),
+        ("the model", submission.model.is_some()),
+        ("every message but the last one of the user", is_conversation),
+    ];
+    let warning = |what: &str| format!("agent `{}` is behind an A2A server: it is not sent {what}", agent.name);
+    unsent.into_iter().filter(|(_, is_given)| *is_given).map(|(what, _)| warning(what)).collect()
 }
 
 /// A team as its query freezes it: the plan, the members as tools, and the model and the prompt of its selector.

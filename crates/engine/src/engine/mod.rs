@@ -456,11 +456,11 @@ impl Inner {
         }
         let (driven, mut permit) = (locked.is_driven(), None);
         let may_advance = |_: &Head| !driven && self.may_begin(&live.key, &mut permit);
-        let expired: Vec<_> = events.iter().filter_map(Event::expired_call).collect();
+        let given_up: Vec<_> = events.iter().filter_map(Event::given_up_call).collect();
         let position = locked.append(&*self.store, now, events, may_advance)?;
         fault::point(point);
         if let Some(state) = locked.state() {
-            pending::cancel(self, state, &expired);
+            pending::cancel(self, state, &given_up);
         }
         driver::expect_deadline(self, locked);
         self.drive_if_due(live, locked, permit);

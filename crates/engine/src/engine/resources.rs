@@ -313,8 +313,8 @@ fn changeable(registry: &Registry, key: &ResourceKey) -> Result<(Arc<Resource>, 
         ResourceOrigin::File(file) => Err(ResourceError::ManagedByFile { key: key.clone(), file: file.clone() }),
         ResourceOrigin::Url(url) => Err(ResourceError::ManagedByUrl { key: key.clone(), url: url.clone() }),
         ResourceOrigin::Builtin => Err(ResourceError::ManagedByServer(key.clone())),
-        ResourceOrigin::Announced { server } => {
-            Err(ResourceError::ManagedByMcpServer { key: key.clone(), server: server.clone() })
+        ResourceOrigin::Announced { by, server } => {
+            Err(ResourceError::Announced { key: key.clone(), by: *by, server: server.clone() })
         }
     }
 }

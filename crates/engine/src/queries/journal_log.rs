@@ -42,6 +42,8 @@ fn log_one(head: &Head, event: &Event) {
             tracing::debug!(%namespace, %query, %call, attempt, "call was started");
         }
         Event::CallPending { call, .. } => tracing::debug!(%namespace, %query, %call, "call is pending"),
+        Event::CallQuestioned { call, .. } => tracing::debug!(%namespace, %query, %call, "call asks a person"),
+        Event::CallAnswered { call, .. } => tracing::debug!(%namespace, %query, %call, "call was answered"),
         Event::CallDue { call } => tracing::debug!(%namespace, %query, %call, "call is polled"),
         Event::CallDelegated { call, child } => {
             tracing::debug!(%namespace, %query, %call, %child, "call has a query of its own");

@@ -66,6 +66,7 @@ async fn start(model: Arc<dyn Model>, store: Arc<MemoryStore>, clock: TokioClock
             parameters: Vec::new(),
             output_schema: None,
             model: "default".into(),
+            remote: None,
             tools: ["look", "send"].map(|name| AgentTool { name: name.into(), ..AgentTool::default() }).into(),
             selected_tools: Vec::new(),
             confirm: None,

@@ -70,6 +70,7 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Regi
                 parameters: Vec::new(),
                 output_schema: None,
                 model: "default".into(),
+                remote: None,
                 tools: tools.map(|name| AgentTool { name: name.into(), ..AgentTool::default() }).into(),
                 selected_tools: Vec::new(),
                 confirm: None,

@@ -3,13 +3,15 @@
 use std::{pin::pin, sync::Arc, time::Instant};
 
 use bosun_core::{
-    CallId, Outcome, Toolset, Transcript, conversation::History, machine::outcome_code, transcript::PendingCall,
+    CallId, Head, Outcome, QueryUid, Toolset, Transcript, conversation::History, machine::outcome_code,
+    transcript::PendingCall,
 };
 use futures_util::{
     StreamExt,
     future::poll_immediate,
     stream::{self, FuturesUnordered},
 };
+use serde_json::Value;
 use tracing::Instrument as _;
 
 use crate::{
@@ -27,6 +29,7 @@ use crate::{
 };
 
 struct PreparedCall {
+    query: QueryUid,
     call: InsideCall,
     repeatable: bool,
     timeout: std::time::Duration,
@@ -34,6 +37,8 @@ struct PreparedCall {
     toolset: Arc<Toolset>,
     /// Set if the call runs elsewhere already, and is only to be polled.
     pending: Option<PendingCall>,
+    /// Set if a person has answered its question.
+    answer: Option<Arc<Value>>,
     /// Set if its result may be cached.
     cached_under: Option<ResultKey>,
 }
@@ -103,13 +108,25 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
             }
         }
         CallStart::Run(mut prepared) => {
+            if prepared.call.tool.binding.is_resumed_by_runner()
+                && prepared.pending.is_none()
+                && let Err(error) = make_start_durable(driver).await
+            {
+                return (None, Err(error));
+            }
             cached_under = prepared.cached_under.take();
-            let deadline = prepared.pending.as_ref().map(|pending| pending.deadline);
+            // With an answer, it begins to work again.
+            let pending = prepared.pending.as_ref().filter(|_| prepared.answer.is_none());
+            let deadline = pending.map(|pending| pending.deadline);
             match perform(driver, *prepared).await {
                 RunReply::Done(outcome) => outcome,
                 RunReply::Pending { handle, poll_at } => {
                     fault::point("call.pending");
                     return (None, driver.leave_pending(id, Arc::new(handle), poll_at, deadline).await);
+                }
+                RunReply::NeedsInput { handle, question } => {
+                    fault::point("call.pending");
+                    return (None, driver.ask_person(id, Arc::new(handle), Arc::new(question)).await);
                 }
             }
         }
@@ -133,13 +150,8 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
 /// a call that could not be given one.
 async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Outcome>, StoreError> {
     let PreparedCall { call, transcript, toolset, .. } = prepared;
-    let (parent, position) = {
-        let locked = driver.lock().await?;
-        let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(None) };
-        (Arc::clone(&state.head), state.position)
-    };
     // A turn that a failed write undoes may ask for something else, under the same id: it must not find this child.
-    driver.inner.make_durable(&driver.live, position).await?;
+    let Some(parent) = make_start_durable(driver).await? else { return Ok(None) };
     let Some(asked) = transcript.call(call.id) else { return Ok(None) };
     let inner = &driver.inner;
     // An agent that another agent asks does not read the history of the latter.
@@ -157,6 +169,17 @@ async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Out
     driver.append(|head| bosun_core::machine::delegate(head, call.id, child)).await?;
     fault::point("call.delegated");
     Ok(None)
+}
+
+/// Makes the start of a call durable, and with it everything before; returns the head. `None` if the query is gone.
+async fn make_start_durable(driver: &Driver) -> Result<Option<Arc<Head>>, StoreError> {
+    let (head, position) = {
+        let locked = driver.lock().await?;
+        let Some(state) = locked.as_ref().and_then(LockedQuery::state) else { return Ok(None) };
+        (Arc::clone(&state.head), state.position)
+    };
+    driver.inner.make_durable(&driver.live, position).await?;
+    Ok(Some(head))
 }
 
 enum CallStart {
@@ -192,7 +215,8 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
     else {
         return Ok(CallStart::Nothing);
     };
-    let (asked, arguments, pending) = (Arc::clone(&found.asked), Arc::clone(found.arguments()), found.pending.clone());
+    let (asked, arguments) = (Arc::clone(&found.asked), Arc::clone(found.arguments()));
+    let (pending, answer) = (found.pending.clone(), found.answer.clone());
     let toolset = match turn::toolset(driver, &transcript).await? {
         Ok(toolset) => toolset,
         Err(error) => return Ok(CallStart::Refused(Outcome::failure(error.code(), error.to_string()))),
@@ -203,6 +227,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
     };
     let query = CallingQuery::new(&head.namespace, head.uid, &transcript);
     Ok(CallStart::Run(Box::new(PreparedCall {
+        query: head.uid,
         repeatable,
         cached_under: query.key(&tool, &asked.arguments),
         timeout: tool.timeout.map_or(head.limits.tool_timeout, |own| {
@@ -217,6 +242,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
             results: Results::of(Arc::clone(&transcript), Arc::clone(&driver.inner.blobs)),
         },
         pending,
+        answer,
         toolset,
         transcript,
     })))
@@ -233,7 +259,7 @@ async fn perform(driver: &Driver, prepared: PreparedCall) -> RunReply {
 }
 
 async fn run_inside(driver: &Driver, prepared: PreparedCall) -> RunReply {
-    let PreparedCall { call, timeout, transcript, pending, .. } = prepared;
+    let PreparedCall { query, call, timeout, transcript, pending, answer, .. } = prepared;
     let began = Instant::now();
     let kind = call.tool.binding.kind();
     let Some(runner) = driver.inner.resources.registry().runner(kind).cloned() else {
@@ -243,6 +269,7 @@ async fn run_inside(driver: &Driver, prepared: PreparedCall) -> RunReply {
     };
     let progress = Arc::new(CallProgress::new(&driver.live, &call, timeout));
     let context = RunContext::of_query(
+        query,
         transcript.by.clone(),
         Arc::clone(&transcript.spec),
         transcript.spec.trace.clone(),
@@ -250,9 +277,10 @@ async fn run_inside(driver: &Driver, prepared: PreparedCall) -> RunReply {
         driver.ended.clone(),
         Arc::clone(&progress) as _,
     );
-    let mut running = match &pending {
-        None => runner.run(&call, &context),
-        Some(pending) => runner.poll(&call, &pending.handle, &context),
+    let mut running = match (&pending, &answer) {
+        (None, _) => runner.run(&call, &context),
+        (Some(pending), None) => runner.poll(&call, &pending.handle, &context),
+        (Some(pending), Some(answer)) => runner.answer(&call, &pending.handle, answer, &context),
     };
     // A tool that answers at once costs no timer.
     let reply = match poll_immediate(&mut running).await {

@@ -11,6 +11,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use bosun_core::{
     Actor, CallId, Event, Head, Outcome, QueryUid, Timestamp, Transcript,
+    event::CallQuestion,
     machine::{self, Next, Takeover, failure_code},
     transcript::{Message, SentMessages},
 };
@@ -418,6 +419,23 @@ impl Driver {
         // Only now, since the timer reads committed rows: notified earlier, it would find this one a second later.
         self.inner.deadlines.expect(poll_at);
         Ok(())
+    }
+
+    /// Leaves a call waiting for a person's answer.
+    pub(crate) async fn ask_person(
+        &self,
+        call: CallId,
+        handle: Arc<serde_json::Value>,
+        question: Arc<CallQuestion>,
+    ) -> Result<(), StoreError> {
+        let now = self.inner.clock.now();
+        let ask = |head: &Head| {
+            let deadline = now.after(head.limits.approval_timeout);
+            machine::ask_person(head, call, handle, question, deadline)
+        };
+        let position = self.append(ask).await?;
+        // The handle is all that is left of the call.
+        self.inner.make_durable(&self.live, position).await
     }
 
     /// Fails the query when it exceeds its running time, a limit that may change in the meantime. To be polled

@@ -12,14 +12,15 @@ use crate::{Results, engine::Inner, queries::state::QueryState, runner::InsideCa
 /// How long a runner may take to cancel a call.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Cancels those pending calls of a query whose results are not wanted: the `expired` ones, or all if it has ended.
-pub(crate) fn cancel(inner: &Arc<Inner>, state: &QueryState, expired: &[CallId]) {
+/// Cancels those pending calls of a query whose results are not wanted: the `given_up` ones, which have expired or whose
+/// question was declined, or all if it has ended.
+pub(crate) fn cancel(inner: &Arc<Inner>, state: &QueryState, given_up: &[CallId]) {
     let is_over = state.head.status().is_final();
-    if !is_over && expired.is_empty() {
+    if !is_over && given_up.is_empty() {
         return;
     }
     let mut calls = state.transcript.calls().filter(|call| {
-        call.pending.is_some() && ((is_over && call.result.is_none()) || expired.contains(&call.asked.call))
+        call.pending.is_some() && ((is_over && call.result.is_none()) || given_up.contains(&call.asked.call))
     });
     let Some(first) = calls.next() else { return };
     let abandoned: Vec<_> = [first].into_iter().chain(calls).cloned().collect();

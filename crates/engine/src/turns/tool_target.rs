@@ -1,4 +1,4 @@
-//! A query whose target is a tool: the tool runs once, and no model is asked.
+//! A query whose target is a tool, or an agent behind an A2A server: one tool runs once, and no model is asked.
 //!
 //! The journal is that of any other query. Its first turn requests the call, as a model would have done; in its second
 //! the result is the answer. So an outside tool waits for its client, a crash in the middle is recovered from, and
@@ -9,6 +9,7 @@ use bosun_core::{
     Outcome, Transcript,
     json::{self, JsonLimits},
     machine::failure_code,
+    query::{Spec, TargetKind},
     result_rendering::ResultRenderer,
     tool::toolset::Toolset,
 };
@@ -25,15 +26,22 @@ pub(crate) enum ToolTargetAnswer {
 pub(crate) fn arguments(input: &str) -> String {
     match json::parse(input, JsonLimits::ARGUMENTS) {
         Ok(value) if value.is_object() => input.to_owned(),
-        _ => serde_json::json!({ "input": input }).to_string(),
+        _ => wrapped(input),
     }
+}
+
+/// The arguments of a tool that takes a text.
+fn wrapped(input: &str) -> String {
+    serde_json::json!({ "input": input }).to_string()
 }
 
 /// The turn that is due.
 pub(crate) fn answer(transcript: &Transcript, toolset: &Toolset, renderer: &ResultRenderer) -> ToolTargetAnswer {
     let Some(call) = transcript.calls().last() else {
         let alias = toolset.tools().first().map(|member| member.alias.to_string()).unwrap_or_default();
-        let call = ModelCall { provider_id: "direct".into(), alias, arguments: arguments(&transcript.spec.input) };
+        let Spec { target_kind, input, .. } = &*transcript.spec;
+        let arguments = if *target_kind == TargetKind::Tool { arguments(input) } else { wrapped(input) };
+        let call = ModelCall { provider_id: "direct".into(), alias, arguments };
         return ToolTargetAnswer::Reply(ModelReply { calls: vec![call], ..ModelReply::default() });
     };
     match call.result.as_ref().map(|recorded| &*recorded.outcome) {

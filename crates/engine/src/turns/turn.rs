@@ -42,7 +42,7 @@ use crate::{
     turns::spans,
     turns::team::{self, EarlierText, TeamTurn},
     turns::terminate,
-    turns::tool_target,
+    turns::tool_target::{self, ToolTargetAnswer},
 };
 
 /// How often a turn that breaks off after text was streamed is retried.
@@ -50,12 +50,10 @@ const MAX_BROKEN_TURNS: u32 = 3;
 
 enum PreparedTurn {
     Ask(Box<Question>),
-    /// No model is asked: the query is one of a tool.
-    Direct(tool_target::ToolTargetAnswer, Arc<Toolset>),
-    /// No model is asked: the result of its call of `terminate` is the answer, or the target is a team.
-    Terminate(Box<WholeReply>),
-    /// The target is a team, and a member has failed.
-    TeamFailed {
+    /// No model is asked: the answer is the result of a tool, or that of a team.
+    Whole(Box<WholeReply>),
+    /// No model is asked, and the tool or the member of the team has failed.
+    Failed {
         code: String,
         message: String,
     },
@@ -104,16 +102,10 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     drop((head, transcript));
     let question = match prepared {
         Ok(PreparedTurn::Ask(question)) => *question,
-        Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Reply(reply), toolset)) => {
-            return end(driver, WholeReply { reply, toolset, schema: None, remembered: None }, query, tree).await;
-        }
-        Ok(PreparedTurn::Direct(tool_target::ToolTargetAnswer::Failed { code, message }, _)) => {
+        Ok(PreparedTurn::Failed { code, message }) => {
             return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
         }
-        Ok(PreparedTurn::TeamFailed { code, message }) => {
-            return driver.append(|head| machine::fail(head, code, shortened(message))).await.map(|_| ());
-        }
-        Ok(PreparedTurn::Terminate(last)) => return end(driver, *last, query, tree).await,
+        Ok(PreparedTurn::Whole(last)) => return end(driver, *last, query, tree).await,
         Err(error) => return fail(driver, &error).await,
     };
     let Question { model, request, turns, schema, remembered, selects } = question;
@@ -314,13 +306,10 @@ async fn prepare(
     };
     let spec = &transcript.spec;
     // A conversation and the answer of a tool are rendered from all turns.
-    let all = spec.conversation.is_some() || matches!(spec.target_kind, TargetKind::Tool | TargetKind::Team);
+    let all = spec.conversation.is_some() || spec.is_direct() || spec.target_kind == TargetKind::Team;
     let turns = if all { &transcript.turns } else { transcript.unsent_turns(&sent) };
     let mut renderer = large_results::renderer(&*inner.blobs, &head.name, &toolset, turns).await?;
     filtered::add(inner, &head.name, &toolset, turns, &mut renderer).await?;
-    if spec.target_kind == TargetKind::Tool {
-        return Ok(Ok(PreparedTurn::Direct(tool_target::answer(transcript, &toolset, &renderer), toolset)));
-    }
     if let Some(plan) = &spec.team {
         return Ok(match history(driver, transcript).await? {
             Ok(history) => {
@@ -337,11 +326,21 @@ async fn prepare(
             Err(error) => return Ok(Err(ModelError::Misconfigured(format!("`outputSchema` is invalid: {error}")))),
         },
     };
+    if spec.is_direct() {
+        // How an agent behind a server came to its answer is not known here.
+        let remembered = spec.conversation.is_some().then(|| vec![Message::User(spec.input.clone())]);
+        return Ok(Ok(match tool_target::answer(transcript, &toolset, &renderer) {
+            ToolTargetAnswer::Reply(reply) => {
+                PreparedTurn::Whole(Box::new(WholeReply { reply, toolset, schema, remembered }))
+            }
+            ToolTargetAnswer::Failed { code, message } => PreparedTurn::Failed { code, message },
+        }));
+    }
     let remembered = || spec.conversation.is_some().then(|| transcript.remembered(&renderer));
     if let Some(response) = terminate::response(transcript, &toolset, &renderer) {
         let reply = ModelReply { text: Some(response), ..ModelReply::default() };
         let last = WholeReply { reply, schema, remembered: remembered(), toolset };
-        return Ok(Ok(PreparedTurn::Terminate(Box::new(last))));
+        return Ok(Ok(PreparedTurn::Whole(Box::new(last))));
     }
     let history = match history(driver, transcript).await? {
         Ok(history) => history,
@@ -389,9 +388,9 @@ fn prepare_team(
         TeamTurn::Reply(reply) => {
             // What the members have said on the way to the answer is in their queries.
             let remembered = spec.conversation.is_some().then(|| vec![Message::User(spec.input.clone())]);
-            return Ok(PreparedTurn::Terminate(Box::new(WholeReply { reply, toolset, schema: None, remembered })));
+            return Ok(PreparedTurn::Whole(Box::new(WholeReply { reply, toolset, schema: None, remembered })));
         }
-        TeamTurn::Failed { code, message } => return Ok(PreparedTurn::TeamFailed { code, message }),
+        TeamTurn::Failed { code, message } => return Ok(PreparedTurn::Failed { code, message }),
         TeamTurn::Ask { choices, messages } => (choices, messages),
     };
     let Some(model) = inner.resources.registry().model(&head.namespace, &spec.model).cloned() else {
@@ -556,7 +555,8 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
 /// Where a valid call goes. Timeouts are clamped to the query's limits when those are known.
 fn disposition_of(tool: &Tool) -> CallDisposition {
     // The query of a call is created once, however often it is tried.
-    let repeatable = tool.is_safe_to_repeat() || tree::asked(&tool.binding).is_some();
+    let repeatable =
+        tool.is_safe_to_repeat() || tree::asked(&tool.binding).is_some() || tool.binding.is_resumed_by_runner();
     let timeout = tool.timeout.unwrap_or(NO_TIMEOUT);
     if tool.is_external() && tool.claimable {
         CallDisposition::Worker { timeout, repeatable }

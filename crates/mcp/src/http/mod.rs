@@ -10,7 +10,7 @@ mod token;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use bosun_adapters::{
-    manifests::{McpAuthorization, McpEndpoint, McpHeader, McpServerManifest},
+    manifests::{EndpointHeader, McpAuthorization, McpEndpoint, McpServerManifest},
     outbound::{Body, OutboundError, Pool, cause},
     secret::{
         Secret, SecretError, SecretSource, Secrets,
@@ -138,7 +138,7 @@ impl Inner {
         *request.headers_mut() = headers;
         request.headers_mut().extend(self.own_headers.clone());
         for (name, value) in &self.endpoint.headers {
-            let McpHeader::Fixed(source) = value else { continue };
+            let EndpointHeader::Fixed(source) = value else { continue };
             let Some(secret) = self.resolve(source, HostPart::Header, to).await? else { continue };
             let bad = || HttpError::BadHeader(name.clone());
             let header = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;

@@ -61,7 +61,10 @@ fn every_kind_is_described_as_it_was_written() {
     let names = |kind| -> Vec<String> {
         registry.resources(kind, &kinds()).iter().map(|one| one.manifest.key.name.clone()).collect()
     };
-    assert_eq!(names(ResourceKind::Agent), ["greeter"]);
+    assert_eq!(names(ResourceKind::Agent), ["forecaster", "greeter"]);
+    assert_eq!(names(ResourceKind::A2aServer), ["town"]);
+    let remote = registry.agent(&kinds(), "forecaster").unwrap().remote.clone().unwrap();
+    assert_eq!((remote.server.as_str(), remote.tool), ("town", None), "its server has not been asked");
     assert_eq!(names(ResourceKind::Team), ["inner", "pair"]);
     assert_eq!(names(ResourceKind::McpServer), ["files", "granted", "local"]);
     assert_eq!(names(ResourceKind::Memory), ["default", "plain", "short"], "and the one that every namespace has");

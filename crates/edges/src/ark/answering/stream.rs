@@ -32,7 +32,7 @@ use crate::{
     asking::{
         cursor,
         follow::{Narrate, follow},
-        person::{parameter_request, preview},
+        person::{parameter_request, preview, question_request},
     },
     http::{
         error::ApiError,
@@ -175,7 +175,7 @@ impl EventTranslator {
                     call.since = entry.at;
                 }
             }
-            Event::CallPending { call, .. } => {
+            Event::CallPending { call, .. } | Event::CallQuestioned { call, .. } => {
                 if let Some(call) = self.calls.get_mut(call) {
                     call.is_pending = true;
                 }
@@ -311,6 +311,17 @@ impl EventTranslator {
                     data["duration"] = duration::format(Duration::from_millis(*took)).into();
                 }
                 Some(("tool_result_received", data))
+            }
+            Event::CallQuestioned { call, question, deadline, .. } => {
+                let shown = self.calls.get(call)?;
+                Some(("parameters_required", json!(question_request(&shown.asked, question, *deadline))))
+            }
+            Event::CallAnswered { call, .. } => {
+                let name = self.calls.get(call).map(|shown| &*shown.asked.tool);
+                Some((
+                    "tool_result_received",
+                    json!({ "status": "processing", "id": call, "name": name, "success": true }),
+                ))
             }
             Event::Completed => Some(end("completed")),
             Event::Failed { .. } => Some(end("failed")),

@@ -17,8 +17,9 @@ use crate::{
         resource::{
             ResourceListParams, ToolListParams, body, raw,
             wire::{
-                Agent, Deleted, Evaluator, ListedAgent, ListedEvaluator, ListedMemory, ListedModel, ListedTeam,
-                ListedTool, McpServer, McpServerDetail, Memory, Model, Raw, RawList, Team, Tool,
+                A2aServer, A2aServerDetail, Agent, Deleted, Evaluator, ListedAgent, ListedEvaluator, ListedMemory,
+                ListedModel, ListedTeam, ListedTool, McpServer, McpServerDetail, Memory, Model, Raw, RawList, Team,
+                Tool,
             },
         },
         wire::List,
@@ -109,6 +110,7 @@ operations! {
     "teams" "Teams" "Team" "team" ResourceListParams, ListedTeam, Team, new_team, team, DescribedAnswer::Nothing;
     "evaluators" "Evaluators" "Evaluator" "evaluator" ResourceListParams, ListedEvaluator, Evaluator, new_evaluator, evaluator, DescribedAnswer::Json(schema::<Deleted>);
     "mcp-servers" "McpServers" "McpServer" "MCP server" ResourceListParams, McpServer, McpServerDetail, new_server, server, DescribedAnswer::Nothing;
+    "a2a-servers" "A2aServers" "A2aServer" "A2A server" ResourceListParams, A2aServer, A2aServerDetail, new_agent_server, agent_server, DescribedAnswer::Nothing;
     {
         Operation {
             method: "post",
@@ -274,6 +276,7 @@ const TABLES: &[(ResourceKind, FieldTable)] = &[
     (ResourceKind::Team, spec::TEAM),
     (ResourceKind::Evaluator, spec::EVALUATOR),
     (ResourceKind::McpServer, spec::MCP_SERVER),
+    (ResourceKind::A2aServer, spec::A2A_SERVER),
 ];
 
 /// The `spec` of each kind, which the bodies refer to.
@@ -346,6 +349,7 @@ bodies! {
     new_team team Team;
     new_evaluator evaluator Evaluator;
     new_server server McpServer;
+    new_agent_server agent_server A2aServer;
 }
 
 /// A whole document, whose `spec` is that of its kind.

@@ -178,6 +178,7 @@ pub(crate) async fn get_capabilities(State(app): State<AppState>, Params { warni
     let registry = app.engine.registry();
     let is_idle = |kind: &&ResourceKind| match kind {
         ResourceKind::McpServer => registry.tool_servers().is_none(),
+        ResourceKind::A2aServer => registry.agent_servers().is_none(),
         _ => false,
     };
     let names =

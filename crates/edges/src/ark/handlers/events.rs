@@ -229,6 +229,12 @@ fn describe(event: &Event) -> (bool, &'static str, String) {
         Event::CallPending { call, poll_at, .. } => {
             (false, "ToolPending", format!("Call `{call}` is still running; it is polled at {}", poll_at.to_rfc3339()))
         }
+        Event::CallQuestioned { call, .. } => {
+            (false, "ParametersRequired", format!("Call `{call}` has a question for a person"))
+        }
+        Event::CallAnswered { call, by, .. } => {
+            (false, "AnswerReceived", format!("Call `{call}` was answered by `{}`", clip(&by.name())))
+        }
         Event::CallDue { call } => (false, "ToolPolled", format!("Call `{call}`")),
         Event::CallDelegated { call, child } => {
             (false, "ToolDelegated", format!("Call `{call}` is answered by query `{child}`"))

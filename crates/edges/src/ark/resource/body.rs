@@ -46,6 +46,8 @@ const OF_ANSWERS: &[&str] = &[
     "ready",
     "discovering",
     "discovery",
+    "agent",
+    "last_resolved_address",
     "toolDetails",
 ];
 
@@ -59,6 +61,7 @@ const SHORT_FORMS: &[(ResourceKind, &[&str], &str)] = &[
     (ResourceKind::Model, &["config", "*", "apiVersion"], "value"),
     (ResourceKind::Model, &["config", "*", "properties", "*"], "value"),
     (ResourceKind::McpServer, &["address"], "value"),
+    (ResourceKind::A2aServer, &["address"], "value"),
     (ResourceKind::Evaluator, &["address"], "value"),
 ];
 
@@ -236,7 +239,7 @@ fn is_derived(kind: ResourceKind, name: &str) -> bool {
         (kind, name),
         (ResourceKind::Tool, "description" | "type")
             | (ResourceKind::Agent, "modelRef")
-            | (ResourceKind::McpServer, "address")
+            | (ResourceKind::McpServer | ResourceKind::A2aServer, "address")
             | (ResourceKind::Team, "members")
             | (ResourceKind::Memory, _)
     )

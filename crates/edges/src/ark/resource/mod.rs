@@ -119,6 +119,7 @@ lists! {
     Team list_teams show::listed_team;
     Evaluator list_evaluators show::listed_evaluator;
     McpServer list_servers show::server;
+    A2aServer list_agent_servers show::agent_server;
 }
 
 operations! {
@@ -129,6 +130,7 @@ operations! {
     Team create_team get_team update_team delete_team show::team;
     Evaluator create_evaluator get_evaluator update_evaluator delete_evaluator show::evaluator;
     McpServer create_server get_server update_server delete_server show::server_detail;
+    A2aServer create_agent_server get_agent_server update_agent_server delete_agent_server show::agent_server_detail;
 }
 
 fn list<Item: Serialize>(

@@ -5,6 +5,7 @@
 
 use bosun_engine::{
     Registry,
+    agent_server::{AgentSkill, ServedAgent},
     registry::MemoryWindow,
     resource::{Availability, Manifest, Resource, ResourceKind, ResourceOrigin},
     tool_server::{DefinitionChange, ServerPhase, ServerStatus, ServerTool},
@@ -77,6 +78,7 @@ fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
         ResourceOrigin::File(_) => ("file", None, None),
         ResourceOrigin::Url(_) => ("url", None, None),
         ResourceOrigin::Builtin => ("server", None, None),
+        ResourceOrigin::Announced { by: ResourceKind::A2aServer, .. } => ("a2a-server", None, None),
         ResourceOrigin::Announced { .. } => ("mcp-server", None, None),
         ResourceOrigin::Stored { generation, created_at, .. } => {
             ("api", Some(*generation), Some(created_at.to_rfc3339()))
@@ -106,10 +108,14 @@ pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
 
 fn conditions(kind: ResourceKind, availability: Availability) -> Vec<Condition> {
     let (status, Availability { reason, message, .. }) = (word(&availability), availability);
-    let available = if kind == ResourceKind::Model { "ModelAvailable" } else { "Available" };
+    let available = match kind {
+        ResourceKind::Model => "ModelAvailable",
+        ResourceKind::A2aServer => "Ready",
+        _ => "Available",
+    };
     let mut conditions = Vec::new();
-    // ARK has both for MCP servers.
-    if kind == ResourceKind::McpServer {
+    // ARK has both for servers.
+    if matches!(kind, ResourceKind::McpServer | ResourceKind::A2aServer) {
         let status = if reason == "Discovering" { "True" } else { "False" };
         conditions.push(Condition { kind: "Discovering", status, reason, message: message.clone() });
     }
@@ -121,7 +127,7 @@ pub(crate) fn listed_agent(registry: &Registry, resource: &Resource) -> wire::Li
     let spec = spec(resource);
     wire::ListedAgent {
         listed: listed(resource, &resource.availability(registry)),
-        model_ref: model_of(&spec),
+        model_ref: if is_a2a(&spec) { String::new() } else { model_of(&spec) },
         prompt: text(&spec, "prompt"),
     }
 }
@@ -133,9 +139,13 @@ fn model_of(spec: &Map<String, Value>) -> String {
 
 pub(crate) fn agent(registry: &Registry, resource: &Resource, warnings: Vec<String>) -> wire::Agent {
     let mut spec = spec(resource);
-    let model_ref = json!({"name": model_of(&spec)});
+    let engine = spec.get("executionEngine").cloned();
+    let is_a2a = is_a2a(&spec);
+    let model_ref = if is_a2a { Value::Null } else { json!({"name": model_of(&spec)}) };
     // What ARK would have filled in.
-    spec.entry("modelRef").or_insert_with(|| model_ref.clone());
+    if !is_a2a {
+        spec.entry("modelRef").or_insert_with(|| model_ref.clone());
+    }
     wire::Agent {
         detail: detail(registry, resource, warnings),
         model_ref,
@@ -143,12 +153,32 @@ pub(crate) fn agent(registry: &Registry, resource: &Resource, warnings: Vec<Stri
         parameters: list(&spec, "parameters"),
         tools: list(&spec, "tools"),
         tool_details: tool_details(registry, resource),
-        execution_engine: None,
+        execution_engine: engine,
         overrides: Vec::new(),
-        is_a2a: false,
-        skills: Vec::new(),
+        is_a2a,
+        skills: skills(registry, resource).into_iter().map(|skill| json!(skill)).collect(),
         spec,
     }
+}
+
+/// Whether an agent is behind an A2A server.
+fn is_a2a(spec: &Map<String, Value>) -> bool {
+    spec.get("executionEngine").is_some_and(|engine| engine["name"] == "a2a")
+}
+
+/// The skills of an agent behind an A2A server, as far as its card was read.
+fn skills(registry: &Registry, resource: &Resource) -> Vec<wire::Skill> {
+    let key = &resource.manifest.key;
+    let remote = registry.agent(&key.namespace, &key.name).and_then(|agent| agent.remote.as_ref());
+    let status = remote.and_then(|remote| registry.agent_server(&key.namespace, &remote.server));
+    status
+        .and_then(|status| status.agent)
+        .map(|agent| agent.skills.into_iter().map(skill).collect())
+        .unwrap_or_default()
+}
+
+fn skill(AgentSkill { id, name, description, tags }: AgentSkill) -> wire::Skill {
+    wire::Skill { id, name, description, tags }
 }
 
 fn tool_details(registry: &Registry, resource: &Resource) -> Vec<wire::ToolDetail> {
@@ -216,7 +246,7 @@ pub(crate) fn listed_tool(registry: &Registry, resource: &Resource) -> wire::Lis
         ResourceOrigin::Url(url) => (wire::ToolSource::Url, Some(url.clone())),
         ResourceOrigin::Stored { .. } => (wire::ToolSource::Stored, None),
         ResourceOrigin::Builtin => (wire::ToolSource::Builtin, None),
-        ResourceOrigin::Announced { server } => (wire::ToolSource::Server, Some(server.clone())),
+        ResourceOrigin::Announced { server, .. } => (wire::ToolSource::Server, Some(server.clone())),
     };
     let (state, reason) = tool_state(registry, tool, &availability);
     wire::ListedTool {
@@ -377,6 +407,49 @@ pub(crate) fn server_detail(registry: &Registry, resource: &Resource, warnings: 
     wire::McpServerDetail {
         detail: detail(registry, resource, warnings),
         endpoint: endpoint(registry, resource, resource.availability(registry)),
+        spec: spec(resource),
+    }
+}
+
+/// An A2A server, and the agent behind it.
+fn connection(registry: &Registry, resource: &Resource, availability: Availability) -> wire::A2aConnection {
+    let (spec, key) = (spec(resource), &resource.manifest.key);
+    let status = registry.agent_server(&key.namespace, &key.name);
+    let discovering = availability.reason == "Discovering";
+    let (resolved, agent) = status.map_or((None, None), |status| (status.address, status.agent));
+    wire::A2aConnection {
+        address: value_of(&spec, "address"),
+        last_resolved_address: resolved,
+        ready: availability.is_available,
+        discovering,
+        status_message: availability.message,
+        agent: agent.map(served_agent),
+    }
+}
+
+fn served_agent(agent: ServedAgent) -> wire::ServedAgent {
+    let ServedAgent { name, original, description, version, protocol, binding, skills } = agent;
+    let skills = skills.into_iter().map(skill).collect();
+    wire::ServedAgent { name, original, description, version, protocol, binding, skills }
+}
+
+pub(crate) fn agent_server(registry: &Registry, resource: &Resource) -> wire::A2aServer {
+    let availability = resource.availability(registry);
+    wire::A2aServer {
+        listed: listed(resource, &availability),
+        connection: connection(registry, resource, availability),
+        labels: resource.manifest.description.labels.clone(),
+    }
+}
+
+pub(crate) fn agent_server_detail(
+    registry: &Registry,
+    resource: &Resource,
+    warnings: Vec<String>,
+) -> wire::A2aServerDetail {
+    wire::A2aServerDetail {
+        detail: detail(registry, resource, warnings),
+        connection: connection(registry, resource, resource.availability(registry)),
         spec: spec(resource),
     }
 }

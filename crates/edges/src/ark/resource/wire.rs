@@ -21,7 +21,7 @@ pub(crate) struct Identity {
     pub(super) namespace: String,
     pub(super) labels: Texts,
     pub(super) annotations: Texts,
-    /// `file`, `url`, `api`, `server` for what ships with it, or `mcp-server` for a tool that one has announced. Only what
+    /// `file`, `url`, `api`, `server` for what ships with it, or `mcp-server` or `a2a-server` for what one has announced. Only what
     /// is of the `api` can be changed.
     pub(super) managed_by: &'static str,
     /// How often it was written.
@@ -327,6 +327,65 @@ pub(crate) struct McpServerDetail {
     #[serde(flatten)]
     pub(super) endpoint: Endpoint,
     pub(super) spec: Map<String, Value>,
+}
+
+/// An A2A server in a list, with ARK's fields.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct A2aServer {
+    #[serde(flatten)]
+    pub(super) listed: Listed,
+    #[serde(flatten)]
+    pub(super) connection: A2aConnection,
+    pub(super) labels: Texts,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct A2aServerDetail {
+    #[serde(flatten)]
+    pub(super) detail: Detail,
+    #[serde(flatten)]
+    pub(super) connection: A2aConnection,
+    pub(super) spec: Map<String, Value>,
+}
+
+/// Where an A2A server is, and the agent behind it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct A2aConnection {
+    pub(super) address: Option<String>,
+    /// Where the card was last fetched from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_resolved_address: Option<String>,
+    pub(super) ready: bool,
+    pub(super) discovering: bool,
+    pub(super) status_message: String,
+    /// As its card describes it; absent until the card was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent: Option<ServedAgent>,
+}
+
+/// The agent behind an A2A server.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ServedAgent {
+    /// The name of the agent here, and of the tool that asks it.
+    pub(super) name: String,
+    /// The name in its card.
+    pub(super) original: String,
+    pub(super) description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    /// The version of A2A in which it is asked.
+    pub(super) protocol: &'static str,
+    /// `JSONRPC` or `HTTP+JSON`.
+    pub(super) binding: &'static str,
+    pub(super) skills: Vec<Skill>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Skill {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) tags: Vec<String>,
 }
 
 /// The confirmation of a deletion.

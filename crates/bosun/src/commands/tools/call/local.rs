@@ -14,8 +14,8 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use bosun_adapters::{
     address::Reachable,
-    manifests::{Library, Manifests, McpServerManifest},
-    runner::{builtin::Builtins, nango::NangoSettings},
+    manifests::{Library, Manifests},
+    runner::{a2a::A2aServers, builtin::Builtins, nango::NangoSettings},
     secret::Secrets,
     store::sqlite::audit::spool,
 };
@@ -89,7 +89,8 @@ impl LocalOptions {
 struct Caller {
     engine: Engine,
     mcp: McpServers,
-    /// The MCP servers that the tool may belong to.
+    a2a: Arc<A2aServers>,
+    /// The MCP and A2A servers that the tool may belong to.
     servers: Vec<String>,
 }
 
@@ -115,13 +116,14 @@ impl Caller {
             library = library.with_nango(NangoSettings { url, connections }, clock.clone());
         }
         let (mcp, library) = McpServers::open_for_one_call(&options.data, secrets, library)?;
+        let (library, a2a) = library.with_a2a_servers(clock.clone());
         let limits = QueryLimits::default();
         let query_timeout = limits.query_timeout.max(options.tool_timeout);
         let limits = QueryLimits { tool_timeout: options.tool_timeout, query_timeout, ..limits };
         let settings = EngineSettings { limits, ..EngineSettings::default() };
         let (store, blobs) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlobs::new()));
         let engine = Engine::start(store, blobs, Arc::new(library) as Arc<dyn Assemble>, clock, settings).await?;
-        Ok(Self { engine, mcp, servers })
+        Ok(Self { engine, mcp, a2a, servers })
     }
 
     async fn call(&self, namespace: &Namespace, name: &str, arguments: &str) -> anyhow::Result<CallResult> {
@@ -161,7 +163,7 @@ impl Caller {
         };
         let key = (namespace.clone(), submitted.snapshot.head.name.clone());
         tokio::select! {
-            followed = self.follow(&key) => followed,
+            followed = self.follow(&key, name) => followed,
             () = interrupted => {
                 self.engine.cancel(Actor::local(), key, None).await?;
                 Err(anyhow!("the call was cancelled; it may have taken effect already"))
@@ -169,37 +171,41 @@ impl Caller {
         }
     }
 
-    /// Waits until it is known whether an MCP server has the tool.
+    /// Waits until it is known whether a server has the tool.
     async fn discover(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
         if self.servers.is_empty() {
             return Ok(());
         }
         if io::stderr().is_terminal() {
-            anstream::eprintln!("  · connecting to MCP server {}", self.servers.join(", "));
+            anstream::eprintln!("  · connecting to {}", self.servers.join(", "));
         }
         let mut look = tokio::time::interval(DISCOVERY_POLLED);
         loop {
             let registry = self.engine.refresh().await?;
             let has_answered = |server: &String| {
-                let status = registry.tool_server(namespace, server);
-                status.is_none_or(|status| status.phase != ServerPhase::Discovering)
+                let tools = registry.tool_server(namespace, server).map(|status| status.phase);
+                let agents = registry.agent_server(namespace, server).map(|status| status.phase);
+                [tools, agents].into_iter().flatten().all(|phase| phase != ServerPhase::Discovering)
             };
             let is_known = match registry.tool(namespace, name).map(|tool| &tool.binding) {
-                Some(Binding::Mcp { server, .. }) => has_answered(server),
+                Some(Binding::Mcp { server, .. } | Binding::A2a { server, .. }) => has_answered(server),
                 _ => self.servers.iter().all(has_answered),
             };
             if is_known {
+                // A server may have answered since the registry was assembled.
+                self.engine.refresh().await?;
                 return Ok(());
             }
             tokio::select! {
                 () = self.mcp.tools_changed() => {}
+                () = self.a2a.agents_changed() => {}
                 _ = look.tick() => {}
             }
         }
     }
 
     /// Follows the query to its end.
-    async fn follow(&self, key: &QueryKey) -> anyhow::Result<CallResult> {
+    async fn follow(&self, key: &QueryKey, tool: &str) -> anyhow::Result<CallResult> {
         let shows_progress = io::stderr().is_terminal();
         let mut watch = self.engine.watch(key, 0).await?;
         let mut finished = None;
@@ -231,6 +237,8 @@ impl Caller {
                         }
                         CallRoute::Inside { .. } | CallRoute::Cached { .. } => {}
                     },
+                    // What an agent behind an A2A server asks.
+                    Event::CallQuestioned { .. } => return self.give_up(key, tool).await,
                     Event::Failed { code, message } => failure = Some((code.clone(), message.clone())),
                     _ => {}
                 },
@@ -302,6 +310,7 @@ impl Caller {
         // Nothing in memory can fail to be committed.
         let _ = self.engine.shut_down(GRACE).await;
         self.mcp.shutdown().await;
+        self.a2a.shutdown().await;
     }
 }
 
@@ -313,19 +322,21 @@ fn find<'a>(manifests: &'a Manifests, namespace: &Namespace, name: &str) -> Opti
     tool.map(|tool| &tool.binding)
 }
 
-/// Removes the MCP servers that cannot have the tool, and returns the names of those that remain.
+/// Removes the servers that cannot have the tool, and returns the names of those that remain.
 fn keep_servers_of(manifests: &mut Manifests, namespace: &Namespace, name: &str) -> Vec<String> {
     let declared = find(manifests, namespace, name).cloned();
-    let may_have_it = |server: &McpServerManifest| {
-        server.namespace == *namespace
+    let may_have_it = |owner: &Namespace, server: &str| {
+        owner == namespace
             && match &declared {
-                Some(Binding::Mcp { server: of_tool, .. }) => *of_tool == server.name,
+                Some(Binding::Mcp { server: of_tool, .. }) => of_tool == server,
                 Some(_) => false,
-                None => is_tool_of(&server.name, name),
+                None => is_tool_of(server, name),
             }
     };
-    manifests.mcp_servers.retain(may_have_it);
-    manifests.mcp_servers.iter().map(|server| server.name.clone()).collect()
+    manifests.mcp_servers.retain(|server| may_have_it(&server.namespace, &server.name));
+    manifests.a2a_servers.retain(|server| may_have_it(&server.namespace, &server.name));
+    let of_tools = manifests.mcp_servers.iter().map(|server| server.name.clone());
+    of_tools.chain(manifests.a2a_servers.iter().map(|server| server.name.clone())).collect()
 }
 
 fn not_found(registry: &Registry, namespace: &Namespace, name: &str) -> anyhow::Error {

@@ -1,4 +1,4 @@
-//! The names of a server's tools in the catalogue.
+//! The names in the catalogue of what a server announces: the tools of an MCP server, the agent behind an A2A server.
 //!
 //! A tool is called `<server>-<tool>`, with `-` for every character that a name of ARK cannot have. A server's tools
 //! always have the prefix, so that adding another server renames none. A name of more than 64 characters, which model
@@ -14,7 +14,8 @@ const HASH_DIGITS: usize = 8;
 
 /// The names of these tools of a server, in the same order. A name depends on the other tools only if it would be
 /// the same as that of one of them.
-pub(crate) fn in_catalogue(server: &str, tools: &[&str]) -> Vec<String> {
+#[must_use]
+pub fn in_catalogue(server: &str, tools: &[&str]) -> Vec<String> {
     let plain: Vec<String> = tools.iter().map(|tool| format!("{server}-{}", spelled(tool))).collect();
     let mut sharing: HashMap<&str, usize> = HashMap::new();
     for name in &plain {
