@@ -23,14 +23,6 @@ pub fn visible(text: &str) -> String {
     text.chars().filter(|letter| !is_hidden(*letter)).collect()
 }
 
-/// Shortens a text to a number of bytes, between two characters.
-pub fn truncate(text: &mut String, bytes: usize) {
-    if text.len() > bytes {
-        let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-        text.truncate(end);
-    }
-}
-
 /// The known word that `word` was probably meant to be: at most two edits away, and less than half of its letters
 /// wrong.
 #[must_use]

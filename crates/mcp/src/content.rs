@@ -8,7 +8,6 @@ use bosun_core::{
     content::{Blocks, Content},
     machine::outcome_code,
     schema::Schema,
-    text::truncate,
 };
 use serde_json::Value;
 
@@ -62,7 +61,7 @@ impl ToolResult {
         {
             let listed: Vec<String> = violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
             let mut message = format!("the result does not match the tool's `outputSchema`: {}", listed.join("; "));
-            truncate(&mut message, LONGEST_MESSAGE);
+            message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
             return Outcome::failure(outcome_code::TOOL_FAILED, message);
         }
         Outcome::Success { content: self.into_content(redactor) }

@@ -8,7 +8,7 @@ use bosun_core::{
     Binding, ContentHash, Tool,
     ceiling::{TOOL_DESCRIPTION_BYTES, TOOL_NAME_LENGTH},
     json, schema,
-    text::{truncate, visible},
+    text::visible,
     tool::{Annotations, ToolOrigin},
 };
 use bosun_engine::tool_server::DefinitionChange;
@@ -65,7 +65,7 @@ impl Definition {
             }
         }
         let mut description = visible(text("description").unwrap_or_default());
-        truncate(&mut description, TOOL_DESCRIPTION_BYTES);
+        description.truncate(description.floor_char_boundary(TOOL_DESCRIPTION_BYTES));
         Ok(Self {
             name: name.to_owned(),
             title: text("title").map(visible),

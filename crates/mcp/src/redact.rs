@@ -5,7 +5,7 @@
 use std::sync::{PoisonError, RwLock};
 
 use bosun_adapters::secret::Secret;
-use bosun_core::text::{truncate, visible};
+use bosun_core::text::visible;
 use serde_json::Value;
 
 /// The longest text of a server that is shown.
@@ -51,7 +51,7 @@ impl Redactor {
     /// The same, of another length.
     pub(crate) fn clean_to(&self, text: &str, longest: usize) -> String {
         let mut text = self.redact(visible(text));
-        truncate(&mut text, longest);
+        text.truncate(text.floor_char_boundary(longest));
         text
     }
 

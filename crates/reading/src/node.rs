@@ -1,11 +1,9 @@
 //! Trees of values: [`Node`]s, which know their places, and JSON values, which do not.
 
+use bosun_core::schema::path::{PathStep, steps};
 use serde_json::{Map, Number, Value};
 
-use crate::{
-    SourcePlace,
-    path::{Step, steps},
-};
+use crate::SourcePlace;
 
 /// A value that [`Fields`](crate::Fields) can read.
 pub trait Tree: Sized {
@@ -129,9 +127,9 @@ impl Node {
         let mut node = self;
         for step in steps(path) {
             let next = match (&step, &node.data) {
-                (Step::Key(name), _) => node.member(name),
-                (Step::Index(index), Data::List(items)) => items.get(*index),
-                (Step::Index(_), _) => None,
+                (PathStep::Key(name), _) => node.member(name),
+                (PathStep::Index(index), Data::List(items)) => items.get(*index),
+                (PathStep::Index(_), _) => None,
             };
             let Some(next) = next else { break };
             node = next;

@@ -680,6 +680,7 @@ fn open_waits(head: &Head) -> BTreeMap<CallId, &'static str> {
         WaitingOn::Approval { .. } => "approval",
         WaitingOn::Parameters => "parameters",
         WaitingOn::Runner { .. } => "runner",
+        WaitingOn::Answer { .. } => "answer",
         WaitingOn::Child => "child",
     };
     head.waits().filter_map(|wait| Some((wait.call?.id, kind(wait.waiting.on)))).collect()
@@ -688,7 +689,7 @@ fn open_waits(head: &Head) -> BTreeMap<CallId, &'static str> {
 /// The scripts above are worth something only if they meet all of this.
 #[test]
 fn waits_of_every_kind_meet_each_other_crashes_cancellations_and_their_deadlines() {
-    const KINDS: [&str; 5] = ["approval", "child", "client", "parameters", "runner"];
+    const KINDS: [&str; 6] = ["answer", "approval", "child", "client", "parameters", "runner"];
     let mut runner = TestRunner::deterministic();
     let scripts = vec(act(), 0..60);
     let mut met: BTreeSet<(&str, &str)> = BTreeSet::new();

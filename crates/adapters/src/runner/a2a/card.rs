@@ -5,7 +5,7 @@
 
 use bosun_core::{
     ceiling::{TOOL_DESCRIPTION_BYTES, TOOL_NAME_LENGTH},
-    text::{clip, truncate, visible},
+    text::{clip, visible},
 };
 use bosun_engine::agent_server::AgentSkill;
 use bosun_wire::a2a::{AgentInterface, AgentSkill as WireSkill};
@@ -91,7 +91,7 @@ pub(super) fn read(card: &Value, base: &Url) -> Result<Card, CardFault> {
         |field: &str| card.get(field).and_then(Value::as_str).map(visible).filter(|text| !text.trim().is_empty());
     let name = clip(text("name").ok_or(CardFault::NoName)?.trim(), TOOL_NAME_LENGTH);
     let mut description = text("description").unwrap_or_default();
-    truncate(&mut description, TOOL_DESCRIPTION_BYTES);
+    description.truncate(description.floor_char_boundary(TOOL_DESCRIPTION_BYTES));
     let skills = card.get("skills").and_then(Value::as_array).into_iter().flatten();
     Ok(Card {
         name,
@@ -106,7 +106,7 @@ fn skill(skill: &Value) -> Option<AgentSkill> {
     let WireSkill { id, name, description, tags } = serde_json::from_value(skill.clone()).ok()?;
     let short = |text: String| {
         let mut text = visible(&text);
-        truncate(&mut text, SKILL_BYTES);
+        text.truncate(text.floor_char_boundary(SKILL_BYTES));
         text
     };
     Some(AgentSkill {

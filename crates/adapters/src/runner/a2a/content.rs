@@ -8,7 +8,7 @@ use bosun_core::{
     content::{Blocks, Content},
     json,
     machine::outcome_code,
-    text::{truncate, visible},
+    text::visible,
 };
 use bosun_wire::a2a::{MessagePart, PartContent, Task, TaskMessage, TaskState};
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ pub(super) fn text_of(message: &TaskMessage) -> String {
         })
         .collect();
     let mut text = visible(&texts.join("\n"));
-    truncate(&mut text, LONGEST_MESSAGE);
+    text.truncate(text.floor_char_boundary(LONGEST_MESSAGE));
     text
 }
 

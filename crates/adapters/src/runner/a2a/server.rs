@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use bosun_core::{Binding, Timestamp, Tool, ceiling::TOOL_DESCRIPTION_BYTES, text::truncate, tool::ToolOrigin};
+use bosun_core::{Binding, Timestamp, Tool, ceiling::TOOL_DESCRIPTION_BYTES, tool::ToolOrigin};
 use bosun_engine::{
     Clock,
     agent_server::{AgentServerStatus, AgentSkill, ServedAgent},
@@ -278,7 +278,7 @@ fn described(card: &Card, manifest: &A2aServerManifest) -> String {
         text.push_str("\nSkills:\n- ");
         text.push_str(&skills.join("\n- "));
     }
-    truncate(&mut text, TOOL_DESCRIPTION_BYTES);
+    text.truncate(text.floor_char_boundary(TOOL_DESCRIPTION_BYTES));
     text
 }
 
