@@ -178,16 +178,18 @@ fn changed_at(app: &AppState, registry: &Registry, agent: &Agent) -> Timestamp {
 
 fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_tools: bool) -> AgentCard {
     let guarded = !app.access.is_open();
-    let interface = |url: &str, protocol_binding, protocol_version| AgentInterface {
+    let interface = |url: &str, binding: &str, version: &str| AgentInterface {
         url: url.to_owned(),
-        protocol_binding,
-        protocol_version,
+        protocol_binding: binding.to_owned(),
+        tenant: None,
+        protocol_version: version.to_owned(),
     };
     let description = agent.description.clone().unwrap_or_else(|| format!("The agent {}", agent.name));
     let schemes = json!({
         "bearer": { "httpAuthSecurityScheme": { "scheme": "Bearer", "description": "The secret of a key, or a token" } },
         "basic": { "httpAuthSecurityScheme": { "scheme": "Basic", "description": "Both halves of a key" } },
     });
+    let modes = ["text/plain", "application/json"].map(str::to_owned).to_vec();
     AgentCard {
         name: agent.name.clone(),
         supported_interfaces: vec![
@@ -195,13 +197,13 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
             interface(base, "HTTP+JSON", "1.0"),
             interface(base, "JSONRPC", "0.3"),
         ],
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         capabilities: AgentCapabilities {
             streaming: true,
             push_notifications: app.webhooks.is_some(),
             extensions: vec![AgentExtension {
-                uri: CLIENT_TOOLS,
-                description: "The client brings tools to a task and runs their calls itself",
+                uri: CLIENT_TOOLS.to_owned(),
+                description: "The client brings tools to a task and runs their calls itself".to_owned(),
                 required: false,
                 params: tools::card_params(&app.engine),
             }],
@@ -213,8 +215,8 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
         } else {
             Vec::new()
         },
-        default_input_modes: vec!["text/plain", "application/json"],
-        default_output_modes: vec!["text/plain", "application/json"],
+        default_input_modes: modes.clone(),
+        default_output_modes: modes,
         skills: skills(registry, agent, &description, shows_tools),
         description,
     }

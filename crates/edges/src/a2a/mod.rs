@@ -3,7 +3,7 @@
 //! - [`routes`]: the table of routes; [`rpc`] and [`rest`]: the two bindings;
 //! - [`negotiate`]: the version and the extensions of a request;
 //! - [`reading`]: parameters of both generations in one form; [`operations`]: what is done with them;
-//! - [`task`] and [`stream`]: queries as tasks and as events; [`waiting`]: what a task waits for; [`task_page`]: pages of them; [`wire`]: the objects of 1.0, [`v03`]: those of 0.3;
+//! - [`task`] and [`stream`]: queries as tasks and as events; [`waiting`]: what a task waits for; [`task_page`]: pages of them; [`wire`](bosun_wire::a2a): the objects of 1.0, [`v03`]: those of 0.3;
 //! - [`tools`]: the client-tools extension, and the forms of seed 003;
 //! - [`card`]: agent cards; [`error`]: errors as the protocol writes them;
 //! - [`push`]: webhooks of a task, and what is posted to them.
@@ -25,7 +25,6 @@ mod task_page;
 mod tools;
 mod v03;
 mod waiting;
-mod wire;
 
 use std::sync::Arc;
 
@@ -35,6 +34,7 @@ use axum::{
 };
 use bosun_core::Namespace;
 use bosun_engine::Agent;
+use bosun_wire::a2a as wire;
 
 use crate::{
     AppState,

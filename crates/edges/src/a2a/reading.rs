@@ -426,6 +426,9 @@ fn read_state(fields: &BodyFields<'_>) -> Option<TaskState> {
         "completed" => Some(TaskState::Completed),
         "failed" => Some(TaskState::Failed),
         "canceled" => Some(TaskState::Canceled),
+        // No query has them: the list is empty.
+        "rejected" => Some(TaskState::Rejected),
+        "auth-required" => Some(TaskState::AuthRequired),
         "unspecified" => None,
         _ => {
             fields.reject("status", "unknown_state", format!("`{}` is not a state of a task", clip(&word)));

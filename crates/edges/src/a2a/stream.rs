@@ -39,10 +39,11 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    fn event(&self, event: &StreamEvent) -> Value {
+    /// `is_final`: whether the stream ends with it, which 0.3 says in the event.
+    fn event(&self, event: &StreamEvent, is_final: bool) -> Value {
         let result = match self.generation {
             Generation::V1 => json!(event),
-            Generation::V03 => v03::event(event, self.aliases),
+            Generation::V03 => v03::event(event, self.aliases, is_final),
         };
         match &self.rpc {
             Some(id) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -151,7 +152,7 @@ impl TaskNarrator {
 
     fn write(&self, seq: Option<Seq>, event: &StreamEvent) -> Bytes {
         let id = seq.map(|seq| format!("{}.{seq}", self.head.uid));
-        sse::write_data(id.as_deref(), &self.envelope.event(event))
+        sse::write_data(id.as_deref(), &self.envelope.event(event, self.over))
     }
 
     fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamEvent {
@@ -186,7 +187,6 @@ impl TaskNarrator {
             task_id: self.head.name.to_string(),
             context_id: task::context_id(&self.head, &self.transcript),
             status: task::status(&self.head, &self.transcript, &self.open_work(), Shown::all(None)),
-            is_final: self.over,
         })))
     }
 
@@ -254,7 +254,7 @@ impl Narrate for TaskNarrator {
             Watched::Entry(entry) => entry,
             Watched::Delta { offset, text, .. } => {
                 let parts = vec![MessagePart::text(text.clone())];
-                let artifact = Artifact { artifact_id: task::artifact_id(&self.head), name: "answer", parts };
+                let artifact = task::artifact(&self.head, parts);
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
             // How far an inside call is has no place in the protocol.

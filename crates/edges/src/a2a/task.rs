@@ -116,11 +116,11 @@ pub(super) fn shown_call(asked: &AskedCall) -> Value {
 pub(super) fn answer(head: &Head, transcript: &Transcript, text: &str) -> Artifact {
     let data = transcript.output().map(MessagePart::data);
     let parts = std::iter::once(MessagePart::text(text)).chain(data).collect();
-    Artifact { artifact_id: artifact_id(head), name: "answer", parts }
+    artifact(head, parts)
 }
 
-pub(super) fn artifact_id(head: &Head) -> String {
-    format!("{}-answer", head.uid)
+pub(super) fn artifact(head: &Head, parts: Vec<MessagePart>) -> Artifact {
+    Artifact { artifact_id: format!("{}-answer", head.uid), name: Some("answer".to_owned()), parts }
 }
 
 fn agent_message(head: &Head, transcript: &Transcript, suffix: &str, parts: Vec<MessagePart>) -> TaskMessage {

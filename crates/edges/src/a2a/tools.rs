@@ -32,8 +32,7 @@ use crate::{
     },
 };
 
-/// The identity and the version of the extension.
-pub(super) const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
+pub(super) use bosun_wire::a2a::client_tools::URI as CLIENT_TOOLS;
 
 /// What the model reads as the outcome of calls that a plain message supersedes.
 pub(super) const SUPERSEDED: &str = "Cancelled: user provided new input";

@@ -17,6 +17,9 @@ pub(super) fn state(state: TaskState) -> &'static str {
         TaskState::Completed => "completed",
         TaskState::Failed => "failed",
         TaskState::Canceled => "canceled",
+        TaskState::Rejected => "rejected",
+        TaskState::AuthRequired => "auth-required",
+        TaskState::Unspecified => "unknown",
     }
 }
 
@@ -106,15 +109,17 @@ fn artifact(artifact: &Artifact) -> Value {
     })
 }
 
-pub(super) fn event(event: &StreamEvent, aliases: bool) -> Value {
+/// An event of a stream. A status says whether the stream ends with it.
+pub(super) fn event(event: &StreamEvent, aliases: bool, is_final: bool) -> Value {
     match event {
         StreamEvent::Task(shown) => task(shown, aliases),
+        StreamEvent::Message(direct) => message(direct),
         StreamEvent::StatusUpdate(update) => json!({
             "kind": "status-update",
             "taskId": update.task_id,
             "contextId": update.context_id,
             "status": status(&update.status, aliases),
-            "final": update.is_final,
+            "final": is_final,
         }),
         StreamEvent::ArtifactUpdate(update) => json!({
             "kind": "artifact-update",
