@@ -9,6 +9,7 @@
 //! [`spec`] has the tables of fields of ARK's kinds, which their readers and the description of the API share. [`tool`]
 //! is the one reader of ARK's `kind: Tool`, for the server and for the converters.
 
+pub mod a2a_options;
 pub mod approval;
 mod fault;
 mod fields;
