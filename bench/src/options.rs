@@ -17,10 +17,11 @@ pub(crate) enum Part {
     Step,
     Inside,
     Discovery,
+    A2a,
 }
 
 impl Part {
-    pub(crate) const ALL: [(&'static str, Self); 10] = [
+    pub(crate) const ALL: [(&'static str, Self); 11] = [
         ("tools", Self::Tools),
         ("cycle", Self::Cycle),
         ("cold", Self::Cold),
@@ -31,6 +32,7 @@ impl Part {
         ("streams", Self::Streams),
         ("waiting", Self::Waiting),
         ("peers", Self::Peers),
+        ("a2a", Self::A2a),
     ];
 }
 
