@@ -6,6 +6,7 @@ also sends several messages under one id; here a message id is an idempotency ke
 """
 
 import itertools
+import os
 
 NUMBERS = itertools.count()
 # The agents that are not the default one, by the prefix of the message that is for them.
@@ -19,8 +20,8 @@ AGENTS = {
 
 
 def unique(message_id):
-    """The id with a number behind it."""
-    return f"{message_id}-{next(NUMBERS)}"
+    """The id with the process and a number behind it: each proxy counts by itself."""
+    return f"{message_id}-{os.getpid()}-{next(NUMBERS)}"
 
 
 def agent_of(message_id):
