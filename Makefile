@@ -10,7 +10,7 @@ PROGRAM := $(or $(CARGO_TARGET_DIR),target)/debug/bosun
 SOURCES := Cargo.toml Cargo.lock crates/*/Cargo.toml crates/*/src examples/agents
 
 .DEFAULT_GOAL := help
-.PHONY: attack bench-n8n conformance docs-page e2e-n8n help n8n setup program demo serve install test fmt lint unit doc deny chaos interop otel slim release bench fuzz tck clean
+.PHONY: attack bench-n8n conformance docs-page e2e-n8n grpc help n8n setup program demo serve install test fmt lint unit doc deny chaos interop otel slim release bench fuzz tck clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,9 +95,13 @@ interop: ## the converters of Zod, n8n and OpenAPI and the stand-ins for model A
 	interop/nango/run.sh
 	BOSUN_MCP_PEERS=all $(CARGO) test $(LOCKED) -p bosun --test it -- mcp::peers::
 
-tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branch 1.0-dev or 0.3.x> (needs Python)
-	$(CARGO) build --quiet $(LOCKED) -p bosun
+tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branch 1.0-dev or 0.3.x>; with GRPC=1 over gRPC too (needs Python)
+	$(CARGO) build --quiet $(LOCKED) -p bosun $(if $(GRPC),--features grpc)
 	interop/a2a/tck/run.sh $(KIT)
+
+grpc: ## A2A over gRPC, with a client of the protocol's own crate: a second build, with eighty more crates; not part of `make test`
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/grpc -- -D warnings
+	$(CARGO) test $(LOCKED) --workspace --features bosun/grpc --lib --test it -- grpc:: http2:: architecture::a_feature
 
 otel: ## spans of OpenTelemetry, with a collector on loopback: a second build of the program, and of nothing else
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/otel -- -D warnings

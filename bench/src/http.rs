@@ -13,6 +13,8 @@ use tokio::{
 pub(crate) struct Connection {
     stream: TcpStream,
     authority: String,
+    /// Lines of the head that every request has.
+    headers: &'static str,
     /// Buffers, reused for every request.
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -22,7 +24,12 @@ impl Connection {
     pub(crate) async fn open(authority: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(authority).await.with_context(|| format!("connecting to {authority}"))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, authority: authority.to_owned(), request: Vec::new(), answer: Vec::new() })
+        Ok(Self { stream, authority: authority.to_owned(), headers: "", request: Vec::new(), answer: Vec::new() })
+    }
+
+    /// The same connection with further lines in the head of every request.
+    pub(crate) fn with_headers(self, headers: &'static str) -> Self {
+        Self { headers, ..self }
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&str> {
@@ -37,9 +44,10 @@ impl Connection {
     async fn exchange(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<&str> {
         self.request.clear();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}\r\n",
             self.authority,
-            body.len()
+            body.len(),
+            self.headers,
         );
         self.request.extend_from_slice(head.as_bytes());
         self.request.extend_from_slice(body.as_bytes());
@@ -55,8 +63,10 @@ impl Connection {
         let status = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let length = head
             .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
+            .filter_map(|line| line.split_once(": "))
+            .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
             .context("the answer has no length")?
+            .1
             .parse::<usize>()?;
         while self.answer.len() < body_start + length {
             self.read_more().await?;

@@ -3,10 +3,11 @@
 //! `run` measures the real program as its own process, over HTTP, with durable answers; and, in turns, floors that do
 //! only what cannot be left out. A figure means little on a machine that does other work at the same time; the ratio to
 //! the floor of the same run means more. Parts can be selected by name: `tools convert cycle cold model step inside
-//! discovery streams waiting peers`. `tools` is the domain alone, in this process: the validation of arguments compared with ajv and Zod, and a
+//! discovery streams waiting peers a2a`. `tools` is the domain alone, in this process: the validation of arguments compared with ajv and Zod, and a
 //! catalogue of 100,000 tools; `convert` is the converters likewise. `load` and `profile` are for profiling a server under load; the other commands are
 //! processes that `run` starts.
 
+mod a2a;
 mod broadcast;
 mod catalog;
 mod clock;
@@ -60,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         }
         ["floor", data, sample] => runtime(2)?.block_on(floor::serve(data.as_ref(), sample.as_ref())),
         ["model", script] => runtime(2)?.block_on(model::serve(script.as_ref())),
+        ["a2a", manifests] => runtime(2)?.block_on(a2a::serve(manifests.as_ref())),
         ["peer"] => runtime(2)?.block_on(peer::serve()),
         ["broadcast"] => runtime(2)?.block_on(broadcast::serve()),
         ["readers", authority, path, count] => {
@@ -121,6 +123,7 @@ fn measure(part: Part, world: &process::World, options: &Options, report: &mut r
         Part::Discovery => client.block_on(discovery::measure(world, options, report)).context("discovery"),
         Part::Streams => client.block_on(streams::measure(world, options, report)).context("streams"),
         Part::Waiting => client.block_on(waiting::measure(world, options, report)).context("waiting queries"),
+        Part::A2a => client.block_on(a2a::measure(world, options, report)).context("A2A"),
         Part::Peers => client.block_on(peers::measure(world, options, report)).context("peers"),
     }
 }

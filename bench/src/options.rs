@@ -18,6 +18,7 @@ pub(crate) enum Part {
     Step,
     Inside,
     Discovery,
+    A2a,
 }
 
 impl Part {
@@ -33,6 +34,7 @@ impl Part {
         ("streams", Self::Streams),
         ("waiting", Self::Waiting),
         ("peers", Self::Peers),
+        ("a2a", Self::A2a),
     ];
 }
 

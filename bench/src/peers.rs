@@ -23,27 +23,28 @@ use crate::{
     report::{Figure, Report, micros},
 };
 
-/// Where the peers' files are, from the project's root.
-const SOURCES: &str = "bench/peers/langgraph";
 /// How long the installation of a peer may take: one of them compiles SQLite.
 const INSTALLING: Duration = Duration::from_secs(30 * 60);
 
-struct Peer {
-    name: &'static str,
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    /// Where its files are, from the project's root.
+    pub(crate) sources: &'static str,
     /// The folder in the cache.
-    folder: &'static str,
+    pub(crate) folder: &'static str,
     /// The lock file: an installation is reused as long as it is unchanged.
-    lock: &'static str,
-    files: &'static [&'static str],
+    pub(crate) lock: &'static str,
+    pub(crate) files: &'static [&'static str],
     /// Commands that install it, in its folder.
-    install: &'static [&'static [&'static str]],
+    pub(crate) install: &'static [&'static [&'static str]],
     /// The command that runs cycles, in its folder.
-    run: &'static [&'static str],
+    pub(crate) run: &'static [&'static str],
 }
 
 const PEERS: [Peer; 2] = [
     Peer {
         name: "LangGraph JS",
+        sources: "bench/peers/langgraph",
         folder: "langgraph-js",
         lock: "package-lock.json",
         files: &["package.json", "package-lock.json", "cycle.mjs"],
@@ -52,6 +53,7 @@ const PEERS: [Peer; 2] = [
     },
     Peer {
         name: "LangGraph Python",
+        sources: "bench/peers/langgraph",
         folder: "langgraph-python",
         lock: "requirements.txt",
         files: &["requirements.txt", "cycle.py"],
@@ -121,11 +123,13 @@ impl Peer {
     }
 
     /// Installs the peer, unless it is installed.
-    async fn installed(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) async fn installed(&self) -> anyhow::Result<PathBuf> {
         let folder = cache()?.join(self.folder);
         fs::create_dir_all(&folder)?;
         for file in self.files {
-            fs::copy(Path::new(SOURCES).join(file), folder.join(file)).with_context(|| format!("{SOURCES}/{file}"))?;
+            let (from, to) = (Path::new(self.sources).join(file), folder.join(file));
+            fs::create_dir_all(to.parent().context("a folder")?)?;
+            fs::copy(&from, to).with_context(|| from.display().to_string())?;
         }
         let (lock, done) = (fs::read(folder.join(self.lock))?, folder.join("installed"));
         if fs::read(&done).is_ok_and(|installed| installed == lock) {
@@ -149,7 +153,7 @@ fn cache() -> anyhow::Result<PathBuf> {
         .context("there is no folder for the peers: set BOSUN_BENCH_CACHE")
 }
 
-fn command(words: &[&str], folder: &Path) -> anyhow::Result<Command> {
+pub(crate) fn command(words: &[&str], folder: &Path) -> anyhow::Result<Command> {
     let (program, arguments) = words.split_first().context("a command")?;
     // A program of the peer itself is relative to its folder.
     let program = if program.contains('/') { folder.join(program) } else { program.into() };

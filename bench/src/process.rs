@@ -58,6 +58,9 @@ scenes:
     turns:
       - call: [{{tool: calculator, arguments: {{expression: 0.25 * 8432}}}}]
       - say: '25% of 8,432 is {{{{ result.calculator }}}}'
+  - when: Hello
+    turns:
+      - say: 'Hello!'
   - when: relay
     turns:
 {}      - say: 'the end'
@@ -132,6 +135,13 @@ impl World {
     pub(crate) async fn floor(&self, data: &Path, sample: &Path) -> anyhow::Result<Running> {
         let mut command = own("floor")?;
         command.arg(data).arg(sample);
+        Running::start(command).await
+    }
+
+    /// Starts the edges on a store in memory, with the same agent.
+    pub(crate) async fn in_memory(&self) -> anyhow::Result<Running> {
+        let mut command = own("a2a")?;
+        command.arg(self.data("manifests"));
         Running::start(command).await
     }
 

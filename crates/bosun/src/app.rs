@@ -119,7 +119,12 @@ impl App {
 
     /// Serves until `stopping` is cancelled and all work in progress has ended. Streams end when the engine drains, so
     /// connections and engine stop concurrently; the store is closed after its last reader.
-    pub(crate) async fn serve(self, listener: TcpListener, stopping: &CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        grpc: Option<TcpListener>,
+        stopping: &CancellationToken,
+    ) -> anyhow::Result<()> {
         let access = self.access_watcher.as_ref().map_or_else(Access::open, AccessWatcher::access);
         let hangup = || signal(SignalKind::hangup()).context("cannot listen for signals");
         let (of_keys, of_sources) = (hangup()?, hangup()?);
@@ -133,8 +138,9 @@ impl App {
         let (engine, webhooks) = (self.engine.clone(), Some(self.webhooks as _));
         let state = bosun_edges::AppState::with_reload(engine, access, self.hosts, reload, self.a2a_errors, webhooks);
         let notified = bosun_edges::deliver_notifications(state.clone());
-        let router = bosun_edges::router(state);
         let limits = bosun_edges::ConnectionLimits { max_connections: self.max_connections, grace: GRACE };
+        let served_grpc = serve_grpc(grpc, state.clone(), stopping, limits);
+        let router = bosun_edges::router(state);
         let served = bosun_edges::serve(listener, router, stopping.cancelled(), limits);
         let drained = async {
             stopping.cancelled().await;
@@ -146,7 +152,7 @@ impl App {
         let acts = import_spooled_records(&self.engine, &self.data, stopping);
         let announced = self.mcp.keep_announced(&self.engine, stopping);
         let discovered = keep_discovered(&self.a2a, &self.engine, stopping);
-        tokio::join!(served, drained, access_reloads, reloads, acts, announced, discovered, notified);
+        tokio::join!(served, served_grpc, drained, access_reloads, reloads, acts, announced, discovered, notified);
         let closed = self.engine.close().await;
         let StoreStats { appends, commits, awaited_commits } = self.engine.store().stats();
         tracing::info!(appends, commits, awaited_commits, "stopped");
@@ -161,6 +167,30 @@ async fn keep_discovered(servers: &A2aServers, engine: &Engine, stopping: &Cance
             tracing::error!(error = %error, "agents behind A2A servers are not in effect");
         }
     }
+}
+
+#[cfg(feature = "grpc")]
+async fn serve_grpc(
+    listener: Option<TcpListener>,
+    state: bosun_edges::AppState,
+    stopping: &CancellationToken,
+    limits: bosun_edges::ConnectionLimits,
+) {
+    let Some(listener) = listener else { return };
+    if let Ok(address) = listener.local_addr() {
+        state.announce_grpc(address.port());
+    }
+    bosun_edges::serve_grpc(listener, bosun_edges::grpc_router(state), stopping.cancelled(), limits).await;
+}
+
+/// The configuration has refused the listener.
+#[cfg(not(feature = "grpc"))]
+async fn serve_grpc(
+    _: Option<TcpListener>,
+    _: bosun_edges::AppState,
+    _: &CancellationToken,
+    _: bosun_edges::ConnectionLimits,
+) {
 }
 
 #[cfg(feature = "standin")]

@@ -24,6 +24,9 @@ pub(crate) struct Config {
     /// Address and port to listen on; port 0 picks a free one; addresses other than loopback need `auth`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
+    /// Address and port of A2A over gRPC, without TLS, in a build with the feature `grpc`; none without it
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) grpc_listen: Option<SocketAddr>,
     /// Directory of the store; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "./data")]
     pub(crate) data: PathBuf,
@@ -162,13 +165,25 @@ fn error_mapping(text: &str) -> Result<ErrorMapping, &'static str> {
     }
 }
 
+#[cfg(feature = "grpc")]
+fn check_grpc() -> Result<(), Usage> {
+    Ok(())
+}
+
+#[cfg(not(feature = "grpc"))]
+fn check_grpc() -> Result<(), Usage> {
+    Err(crate::features::not_built("`--grpc-listen`", "grpc"))
+}
+
 impl Config {
     /// Without keys every client may do everything, so only this machine may connect.
     pub(crate) fn check(&self) -> Result<(), Usage> {
-        let address = self.listen.ip();
-        if address.is_loopback() || self.auth.is_some() {
-            return Ok(());
+        if self.grpc_listen.is_some() {
+            check_grpc()?;
         }
+        let addresses = [Some(self.listen), self.grpc_listen];
+        let mut others = addresses.into_iter().flatten().map(|address| address.ip()).filter(|ip| !ip.is_loopback());
+        let Some(address) = others.next().filter(|_| self.auth.is_none()) else { return Ok(()) };
         Err(Usage(format!(
             "{address} can be reached from other machines, and the server has no keys: make one with \
              `bosun keys create` and start with `--auth keys.toml`, or listen on 127.0.0.1"

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{ContentHash, hash::Hashing, json};
 
-pub use blocks::{Blocks, Image, Images};
+pub use blocks::{Blocks, Image, Images, standard_base64};
 pub use check::{BadContent, ContentCheck};
 pub use media_type::{MediaType, UnsupportedMediaType};
 pub use page::{ContentPage, ContentWindow};

@@ -15,7 +15,10 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use bosun_engine::{Engine, reload::Reload, webhook::PostWebhooks};
 
@@ -25,6 +28,8 @@ use auth::refusals::Refusals;
 use http::metrics::Requests;
 
 pub use a2a::{error::ErrorMapping, push::deliver::deliver_notifications};
+#[cfg(feature = "grpc")]
+pub use http::serve::serve_grpc;
 pub use http::serve::{ConnectionLimits, serve};
 
 /// The protocols that are served, each with its own paths.
@@ -61,6 +66,8 @@ pub struct Served {
     error_mapping: ErrorMapping,
     /// Posts push notifications; without it there are none.
     webhooks: Option<Arc<dyn PostWebhooks>>,
+    /// The port where A2A is served over gRPC, if it is.
+    grpc_port: OnceLock<u16>,
 }
 
 impl AppState {
@@ -84,8 +91,25 @@ impl AppState {
         webhooks: Option<Arc<dyn PostWebhooks>>,
     ) -> Self {
         let (requests, refusals, started_at) = (Requests::default(), Refusals::default(), engine.now());
-        let served = Served { engine, access, hosts, requests, refusals, reload, started_at, error_mapping, webhooks };
+        let served = Served {
+            engine,
+            access,
+            hosts,
+            requests,
+            refusals,
+            reload,
+            started_at,
+            error_mapping,
+            webhooks,
+            grpc_port: OnceLock::new(),
+        };
         Self(Arc::new(served))
+    }
+
+    /// Says in the cards of agents that they are served over gRPC at this port.
+    pub fn announce_grpc(&self, port: u16) {
+        // The port of a server does not change.
+        let _ = self.0.grpc_port.set(port);
     }
 
     /// When this server began to serve.
@@ -104,6 +128,12 @@ impl Deref for AppState {
     fn deref(&self) -> &Served {
         &self.0
     }
+}
+
+/// The service of A2A over gRPC, with everything that guards it.
+#[cfg(feature = "grpc")]
+pub fn grpc_router(app: AppState) -> axum::Router {
+    http::middleware::wrap(a2a::grpc::router(&app).with_state(app.clone()), app)
 }
 
 /// All routes of the server, with everything that guards them.

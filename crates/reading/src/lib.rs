@@ -10,6 +10,7 @@
 //! is the one reader of ARK's `kind: Tool`, and [`tool_config`] that of `tool-config.json`, for the server and for the
 //! converters.
 
+pub mod a2a_options;
 pub mod approval;
 mod fault;
 mod fields;

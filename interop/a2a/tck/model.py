@@ -1,7 +1,7 @@
 """The model of the agent that the compatibility kit talks to: `model.py <port> <version>`, behind OpenAI's chat
 completions.
 
-What it does depends on the kit's message id, which proxy.py puts in front of the text: of the first message, or of the
+What it does depends on the kit's message id, which the proxies put in front of the text: of the first message, or of the
 latest one that put an open call aside. The kit of 0.3 expects tasks that go on, so there the agent always asks.
 """
 
@@ -21,14 +21,28 @@ def latest(messages):
     return found[-1] if found else ""
 
 
+def call(messages, tool):
+    """A call of a tool."""
+    function = {"name": tool, "arguments": "{}"}
+    return {"tool_calls": [{"index": 0, "id": f"call_{len(messages)}", "type": "function", "function": function}]}
+
+
 def deltas(messages):
     """The pieces of the answer, each with the time before it."""
     latest_id = latest(messages)
+    has_result = messages[-1]["role"] == "tool"
     if latest_id.startswith("test-resubscribe-message-id"):
         yield 4, {"content": "Here I am."}
     elif VERSION == "0.3" or latest_id.startswith("tck-input-required"):
-        call = {"index": 0, "id": f"call_{len(messages)}", "type": "function"}
-        yield 0, {"tool_calls": [{**call, "function": {"name": "ask-user", "arguments": "{}"}}]}
+        yield 0, call(messages, "ask-user")
+    elif latest_id.startswith("tck-artifact-file-url") and not has_result:
+        yield 0, call(messages, "files-link-file")
+    elif latest_id.startswith(("tck-artifact-file", "tck-stream-artifact-file")) and not has_result:
+        yield 0, call(messages, "files-make-file")
+    elif latest_id.startswith("tck-artifact-data"):
+        yield 0, {"content": json.dumps({"key": "value", "count": 42})}
+    elif latest_id.startswith("tck-message-response"):
+        yield 0, {"content": "Direct message response"}
     elif latest_id.startswith("tck-stream"):
         for word in ("Generated ", "text ", "content"):
             yield 0.1, {"content": word}

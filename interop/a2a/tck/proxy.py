@@ -1,48 +1,53 @@
-"""Puts the id of a message in front of its text, and makes it unique: `proxy.py <port> <server> <version>`.
+"""The compatibility kit's way to the server over HTTP: `proxy.py <port> <server> <version> [<port of grpc_proxy.py>]`.
 
-The compatibility kit tells an agent what to do by the prefix of a message's id, which no model sees; answers do not show
-what was put there. The kit also sends several messages under one id; here a message id is an idempotency key, and the
-second one would be a replay. And the kit of 1.0 asks for the card without a version, which means 0.3, and checks it as one of 1.0.
+See kit_messages.py for what it does to messages. The kit of 1.0 also asks for the card without a version, which means
+0.3, and checks it as one of 1.0; and over gRPC it goes where the card says, which must be the other proxy.
 """
 
 import http.client
-import itertools
 import json
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import kit_messages
+
 PORT, SERVER, VERSION = int(sys.argv[1]), sys.argv[2].removeprefix("http://"), sys.argv[3]
-NUMBERS = itertools.count()
+GRPC_PROXY = sys.argv[4] if len(sys.argv) > 4 else None
 ADDED = re.compile(rb'"(?:tck|test)-[\w-]+: ')
 
 
-def named(body):
-    """The body with the message's id in its first text, and a number behind the id."""
+def named(body, path):
+    """The body with the message's id in its first text and a number behind the id, and the path of its agent."""
     try:
         request = json.loads(body)
         message = request.get("params", request)["message"]
-        for part in message["parts"]:
-            if "text" in part:
-                part["text"] = f"{message['messageId']}: {part['text']}"
-                message["messageId"] += f"-{next(NUMBERS)}"
-                return json.dumps(request).encode()
+        message_id = message["messageId"]
+        message["messageId"] = kit_messages.unique(message_id)
+        agent = kit_messages.agent_of(message_id)
+        if agent:
+            path = path.replace("/a2a", f"/a2a/agents/default/{agent}", 1)
+        texts = [part for part in message["parts"] if "text" in part]
+        if texts:
+            texts[0]["text"] = f"{message_id}: {texts[0]['text']}"
+        return json.dumps(request).encode(), path
     except (ValueError, LookupError, TypeError, AttributeError):
-        pass
-    return body
+        return body, path
 
 
 class Proxy(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def forward(self):
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        body = named(body) if body else body
+        body, path = self.rfile.read(int(self.headers.get("content-length", 0))), self.path
+        if body:
+            body, path = named(body, path)
         headers = {name: value for name, value in self.headers.items() if name.lower() != "content-length"}
-        if self.path.startswith("/.well-known/"):
+        is_card = path.startswith("/.well-known/")
+        if is_card:
             headers.setdefault("A2A-Version", VERSION)
         upstream = http.client.HTTPConnection(SERVER)
-        upstream.request(self.command, self.path, body=body or None, headers=headers)
+        upstream.request(self.command, path, body=body or None, headers=headers)
         answer = upstream.getresponse()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
@@ -50,6 +55,9 @@ class Proxy(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("connection", "close")
         self.end_headers()
+        if is_card and GRPC_PROXY:
+            self.wfile.write(re.sub(rb'"[^"]*:\d+","protocolBinding":"GRPC"',
+                                    b'"127.0.0.1:%s","protocolBinding":"GRPC"' % GRPC_PROXY.encode(), answer.read()))
         while chunk := answer.read1(65536):
             self.wfile.write(ADDED.sub(b'"', chunk))
             self.wfile.flush()

@@ -12,7 +12,11 @@ use bosun_engine::{
     Agent,
     registry::{AgentTool, RemoteAgent},
 };
-use bosun_reading::{Data, Fault, Fields, SourcePlace, spec};
+use bosun_reading::{
+    Data, Fault, Fields, SourcePlace,
+    a2a_options::{A2aOptionFault, A2aOptions, OWN_ANNOTATIONS},
+    spec,
+};
 use serde_json::Value;
 
 use super::{
@@ -25,8 +29,6 @@ use super::{
 };
 use crate::runner::builtin::Builtins;
 
-/// The prefix of our own annotations.
-const OWN_ANNOTATIONS: &str = "bosun.dev/";
 /// The annotation that sets the agent's policy of approval.
 const CONFIRM: &str = "confirm";
 /// The model of an agent that names none.
@@ -171,8 +173,17 @@ fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {
     let mut limits = AskedLimits::default();
     for (annotation, value) in &metadata.annotations {
         let Some(name) = annotation.strip_prefix(OWN_ANNOTATIONS).filter(|name| *name != CONFIRM) else { continue };
-        let Err(fault) = limits.ask(name, value) else { continue };
         let place = metadata.annotation_places.get(annotation).copied().unwrap_or(metadata.place);
+        match A2aOptions::default().ask(name, value) {
+            Ok(()) => continue,
+            Err(A2aOptionFault::BadValue(values)) => {
+                let message = format!("annotation `{annotation}` is `{value}`, which is not a value of it");
+                fields.fault(place, "bad_value", message, format!("write {values}"));
+                continue;
+            }
+            Err(A2aOptionFault::UnknownName) => {}
+        }
+        let Err(fault) = limits.ask(name, value) else { continue };
         let (code, problem, hint) = match fault {
             LimitFault::NotADuration => {
                 ("bad_value", format!("is `{value}`, which is not a time limit"), duration::HINT.to_owned())
@@ -181,8 +192,8 @@ fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {
                 ("bad_value", format!("is `{value}`, which is not a whole number"), "write it like `\"10\"`".to_owned())
             }
             LimitFault::UnknownName => {
-                let known: Vec<_> =
-                    AskedLimits::OPTIONS.iter().chain(&[CONFIRM]).map(|name| format!("`{name}`")).collect();
+                let options = AskedLimits::OPTIONS.iter().chain(&[CONFIRM]).chain(&A2aOptions::NAMES);
+                let known: Vec<_> = options.map(|name| format!("`{name}`")).collect();
                 ("unknown_field", "is not recognized".to_owned(), format!("write one of {}", known.join(", ")))
             }
         };

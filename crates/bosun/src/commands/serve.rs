@@ -56,6 +56,12 @@ impl Serve {
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("cannot listen on {}; `--listen 127.0.0.1:0` takes a free port", config.listen))?;
+        let grpc = match config.grpc_listen {
+            Some(address) => {
+                Some(TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} for gRPC"))?)
+            }
+            None => None,
+        };
         let app = App::open(&config, telemetry.exports_spans()).await?;
         writeln!(
             std::io::stdout(),
@@ -64,10 +70,13 @@ impl Serve {
             agents(&app.agents),
             config.data.display()
         )?;
+        if let Some(grpc) = &grpc {
+            writeln!(std::io::stdout(), "gRPC on {}", grpc.local_addr()?)?;
+        }
         if config.until_stdin_ends {
             stop_with_stdin(stopping.clone());
         }
-        let served = app.serve(listener, &stopping).await;
+        let served = app.serve(listener, grpc, &stopping).await;
         telemetry.finish();
         served?;
         Ok(ExitCode::SUCCESS)

@@ -42,8 +42,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that a feature of the program adds, and that no build without the feature has.
-const BEHIND_FEATURES: &[(&str, &[&str])] =
-    &[("mcp", &["bosun-mcp", "rmcp"]), ("standin", &["bosun-standin"]), ("zod", &["oxc_parser"])];
+const BEHIND_FEATURES: &[(&str, &[&str])] = &[
+    ("grpc", &["a2a-pb", "tonic"]),
+    ("mcp", &["bosun-mcp", "rmcp"]),
+    ("standin", &["bosun-standin"]),
+    ("zod", &["oxc_parser"]),
+];
 
 /// The pure crates never depend on these, not even transitively.
 const IMPURE: &[&str] = &["axum", "hyper", "mio", "reqwest", "rusqlite", "socket2", "tokio", "tower"];

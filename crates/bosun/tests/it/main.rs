@@ -31,6 +31,7 @@ mod dependencies;
 mod deploy;
 mod disasters;
 mod environment;
+mod grpc;
 mod hostile_files;
 mod http_tools;
 mod init;

@@ -145,7 +145,7 @@ fn show_resource(resource: &Value) -> Option<String> {
 
 /// The size of base64 data, as a mark says it.
 fn size(data: &str) -> String {
-    match base64(data) {
+    match standard_base64(data) {
         Some(data) => {
             let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
             format!("{} bytes", data.len() / 4 * 3 - padding)
@@ -155,7 +155,8 @@ fn size(data: &str) -> String {
 }
 
 /// Standard base64, without the line breaks that some encoders add; `None` if it is something else.
-fn base64(data: &str) -> Option<Cow<'_, str>> {
+#[must_use]
+pub fn standard_base64(data: &str) -> Option<Cow<'_, str>> {
     let data = if data.contains(|letter: char| letter.is_ascii_whitespace()) {
         Cow::Owned(data.split_ascii_whitespace().collect())
     } else {
@@ -172,7 +173,7 @@ fn image(block: &Value) -> Option<Image> {
         "resource" => field(block.get("resource")?, "blob"),
         _ => None,
     };
-    let data = base64(data?)?;
+    let data = standard_base64(data?)?;
     Some(Image { media_type: image_type(&data)?, data: data.into_owned() })
 }
 

@@ -16,11 +16,13 @@ use bosun_engine::{
     Agent, Registry,
     resource::{ResourceKind, ResourceOrigin},
 };
+use bosun_reading::a2a_options::A2aOptions;
 use serde_json::{Value, json};
 
 use super::{
     AgentPath,
     error::{A2aError, ErrorKind},
+    input,
     negotiate::{self, Generation},
     operations::AgentRequest,
     tools::{self, CLIENT_TOOLS},
@@ -33,14 +35,12 @@ use crate::{
     http::answer::Json,
 };
 
-/// The annotation of the agent that `/a2a` is.
-const DEFAULT_AGENT: &str = "bosun.dev/a2a-default";
 /// How long a client may use a card without asking again.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 /// The agent at `/a2a`: the annotated one, else the one called `default`, else the first by name that runs here.
 pub(super) fn default_agent<'a>(registry: &'a Registry, namespace: &'a Namespace) -> Option<&'a Arc<Agent>> {
-    let annotated = |agent: &&Arc<Agent>| agent.annotations.get(DEFAULT_AGENT).is_some_and(|value| value == "true");
+    let annotated = |agent: &&Arc<Agent>| A2aOptions::of(&agent.annotations).is_default;
     registry
         .agents(namespace)
         .find(annotated)
@@ -132,6 +132,13 @@ fn origin(headers: &HeaderMap) -> String {
     format!("{scheme}://{}", text("host").unwrap_or("localhost"))
 }
 
+/// The host of a URL, without its port: gRPC has its own.
+fn host_of(url: &str) -> &str {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    port.map_or(authority, |(host, _)| host)
+}
+
 fn answer(
     app: &AppState,
     registry: &Registry,
@@ -184,19 +191,22 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
         tenant: None,
         protocol_version: version.to_owned(),
     };
+    let files = A2aOptions::of(&agent.annotations).input_modes.into_iter().map(|range| range.to_string());
     let description = agent.description.clone().unwrap_or_else(|| format!("The agent {}", agent.name));
     let schemes = json!({
         "bearer": { "httpAuthSecurityScheme": { "scheme": "Bearer", "description": "The secret of a key, or a token" } },
         "basic": { "httpAuthSecurityScheme": { "scheme": "Basic", "description": "Both halves of a key" } },
     });
-    let modes = ["text/plain", "application/json"].map(str::to_owned).to_vec();
+    let modes = input::OWN_MODES.map(str::to_owned).to_vec();
+    let mut interfaces = vec![interface(base, "JSONRPC", "1.0"), interface(base, "HTTP+JSON", "1.0")];
+    interfaces.extend(app.grpc_port.get().map(|port| AgentInterface {
+        tenant: Some(format!("{}/{}", agent.namespace, agent.name)),
+        ..interface(&format!("{}:{port}", host_of(base)), "GRPC", "1.0")
+    }));
+    interfaces.push(interface(base, "JSONRPC", "0.3"));
     AgentCard {
         name: agent.name.clone(),
-        supported_interfaces: vec![
-            interface(base, "JSONRPC", "1.0"),
-            interface(base, "HTTP+JSON", "1.0"),
-            interface(base, "JSONRPC", "0.3"),
-        ],
+        supported_interfaces: interfaces,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         capabilities: AgentCapabilities {
             streaming: true,
@@ -215,7 +225,7 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
         } else {
             Vec::new()
         },
-        default_input_modes: modes.clone(),
+        default_input_modes: modes.iter().cloned().chain(files).collect(),
         default_output_modes: modes,
         skills: skills(registry, agent, &description, shows_tools),
         description,

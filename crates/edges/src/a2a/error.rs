@@ -236,14 +236,18 @@ impl A2aError {
         self.kind
     }
 
-    fn details(&self) -> Vec<Value> {
+    /// The reason and the domain of its `ErrorInfo`.
+    fn info(&self) -> Option<(String, &'static str)> {
         let own = self.refusal.as_ref().map(|refusal| refusal.code.as_str().to_uppercase());
-        let info = match (self.kind.reason(), own) {
+        match (self.kind.reason(), own) {
             (Some(reason), _) => Some((reason.to_owned(), "a2a-protocol.org")),
             (None, Some(code)) => Some((code, "bosun.dev")),
             (None, None) => None,
-        };
-        let info = info.map(|(reason, domain)| {
+        }
+    }
+
+    fn details(&self) -> Vec<Value> {
+        let info = self.info().map(|(reason, domain)| {
             json!({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": domain, "metadata": {}})
         });
         let violations = (!self.violations.is_empty()).then(|| {
@@ -281,6 +285,28 @@ impl A2aError {
             "code": status.as_u16(), "status": name, "message": self.message, "details": self.details(),
         }});
         self.finish(status, media_type, &body)
+    }
+
+    /// The status over gRPC, with the same details.
+    #[cfg(feature = "grpc")]
+    pub(super) fn to_grpc(&self, mapping: ErrorMapping) -> super::grpc::GrpcStatus {
+        let violations = self.violations.clone();
+        super::grpc::GrpcStatus {
+            code: self.kind.status(mapping).1,
+            message: self.message.clone(),
+            info: self.info(),
+            violations,
+        }
+    }
+
+    /// The answer over gRPC.
+    #[cfg(feature = "grpc")]
+    pub(super) fn into_grpc_response(self, mapping: ErrorMapping) -> Response {
+        let response = match &self.refusal {
+            Some(refusal) => refusal.to_unrendered_response(),
+            None => StatusCode::OK.into_response(),
+        };
+        self.to_grpc(mapping).write_to(response)
     }
 
     /// Keeps the headers and the cause of a refusal, which the middleware logs and records.
@@ -335,12 +361,22 @@ pub(super) fn task_not_found(id: &str, cause: Option<EngineError>) -> A2aError {
     A2aError { kind: ErrorKind::TaskNotFound, message, violations: Vec::new(), refusal }
 }
 
-/// Renders a refusal of the gate or the middleware, which have not read the request: its JSON-RPC id is not known.
-pub(crate) fn render(path: &str, refusal: Arc<ApiError>) -> (HeaderValue, Vec<u8>) {
-    let error = match Arc::into_inner(refusal) {
+fn of_refusal(refusal: Arc<ApiError>) -> A2aError {
+    match Arc::into_inner(refusal) {
         Some(refusal) => A2aError::from(refusal),
         None => A2aError::new(ErrorKind::Internal, "Internal server error"),
-    };
+    }
+}
+
+/// The same over gRPC, where the status is in the headers.
+#[cfg(feature = "grpc")]
+pub(crate) fn render_grpc(refusal: Arc<ApiError>, response: Response) -> Response {
+    of_refusal(refusal).to_grpc(ErrorMapping::default()).write_to(response)
+}
+
+/// Renders a refusal of the gate or the middleware, which have not read the request: its JSON-RPC id is not known.
+pub(crate) fn render(path: &str, refusal: Arc<ApiError>) -> (HeaderValue, Vec<u8>) {
+    let error = of_refusal(refusal);
     let body = if super::is_rpc(path) {
         json!({"jsonrpc": "2.0", "id": null, "error": error.to_rpc()})
     } else {

@@ -2,16 +2,22 @@
 //!
 //! - [`routes`]: the table of routes; [`rpc`] and [`rest`]: the two bindings;
 //! - [`negotiate`]: the version and the extensions of a request;
-//! - [`reading`]: parameters of both generations in one form; [`operations`]: what is done with them;
-//! - [`task`] and [`stream`]: queries as tasks and as events; [`waiting`]: what a task waits for; [`task_page`]: pages of them; [`wire`](bosun_wire::a2a): the objects of 1.0, [`v03`]: those of 0.3;
+//! - [`reading`]: parameters of both generations in one form; [`input`]: what the model reads of a message; [`operations`]: what is done with them;
+//! - [`task`] and [`stream`]: queries as tasks and as events; [`artifact`]: its files and its answer; [`waiting`]: what a task waits for; [`task_page`]: pages of them; [`wire`](bosun_wire::a2a): the objects of 1.0, [`v03`]: those of 0.3;
 //! - [`tools`]: the client-tools extension, and the forms of seed 003;
 //! - [`card`]: agent cards; [`error`]: errors as the protocol writes them;
 //! - [`push`]: webhooks of a task, and what is posted to them.
 //!
-//! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else. gRPC is absent.
+//! - `grpc`: the binding to gRPC, in builds with the feature of that name.
+//!
+//! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else.
 
+mod artifact;
 mod card;
 pub(crate) mod error;
+#[cfg(feature = "grpc")]
+pub(crate) mod grpc;
+mod input;
 mod negotiate;
 mod operations;
 pub(crate) mod push;
@@ -48,7 +54,10 @@ const AGENT_BASE: &str = "/a2a/agents/{namespace}/{name}";
 
 /// Whether a path belongs to this edge.
 pub(crate) fn owns(path: &str) -> bool {
-    path == DEFAULT_BASE || path.starts_with("/a2a/") || path.starts_with("/.well-known/agent")
+    path == DEFAULT_BASE
+        || path.starts_with("/a2a/")
+        || path.starts_with("/.well-known/agent")
+        || path.starts_with("/lf.a2a.v1.A2AService/")
 }
 
 /// Whether a path of this edge is an endpoint of JSON-RPC.

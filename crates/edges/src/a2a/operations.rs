@@ -17,17 +17,19 @@ use bosun_engine::{
     Agent, AskedConversation, AskedDecision, DecisionTarget, Engine, QueryKey, QueryTree, Snapshot, Submission,
     store::{QueryPage, RequestKey},
 };
+use bosun_reading::a2a_options::A2aOptions;
 
 use super::{
     error::{A2aError, ErrorKind, task_not_found},
+    input::input_of,
     negotiate::Generation,
     reading::{IncomingMessage, ListParams, ResumeParams, SendParams, TaskParams},
-    stream::{self, Envelope, StreamTerms},
+    stream::{self, Binding, Envelope, StreamTerms},
     task::{self, MESSAGE_ID, Shown},
     task_page::{LatestTasks, TaskPosition},
     tools,
     waiting::OpenWork,
-    wire::{PartContent, Task, TaskPage},
+    wire::{Task, TaskMessage, TaskPage},
 };
 use crate::{
     AppState,
@@ -58,6 +60,13 @@ pub(super) struct AgentRequest {
     pub(super) trace: Option<Arc<TraceContext>>,
 }
 
+/// The answer to a message.
+pub(super) enum Reply {
+    Task(Box<ShownTask>),
+    /// The answer itself, of an agent that replies with messages.
+    Message(Box<TaskMessage>),
+}
+
 /// A task, and whether its client reads calls in the form of seed 003.
 pub(super) struct ShownTask {
     pub(super) task: Task,
@@ -74,6 +83,10 @@ impl AgentRequest {
         gate::check_right(Needs::Here(right), self.caller.grant()).map_err(Into::into)
     }
 
+    fn options(&self) -> A2aOptions {
+        A2aOptions::of(&self.agent.annotations)
+    }
+
     fn shown(&self, history: Option<usize>) -> Shown {
         let rights = self.caller.grant().rights;
         let content = rights.has(Right::Read);
@@ -81,29 +94,30 @@ impl AgentRequest {
     }
 
     /// `SendMessage`: creates a task, or continues one.
-    pub(super) async fn send(&self, params: SendParams) -> Result<ShownTask, A2aError> {
+    pub(super) async fn send(&self, params: SendParams) -> Result<Reply, A2aError> {
         let history = params.history_length;
         let wait = params.is_blocking.then_some(MAX_WAIT);
         let is_new = params.message.task_id.is_none();
         let snapshot = self.accept(params, wait).await?;
+        let text = snapshot.transcript.response().filter(|_| is_new && self.options().replies_with_message);
+        if let (Some(text), Some(_)) = (text, wait) {
+            let message = task::reply(&snapshot.head, &snapshot.transcript, text);
+            return Ok(Reply::Message(Box::new(message)));
+        }
         // The creator of a task may see the whole of it, here and nowhere else without `read`.
         let shown = if is_new { Shown::all(history) } else { self.shown(history) };
-        Ok(shown_task(&snapshot, shown))
+        Ok(Reply::Task(Box::new(shown_task(&snapshot, shown))))
     }
 
     /// `SendStreamingMessage`: the same, followed.
-    pub(super) async fn stream(
-        &self,
-        params: SendParams,
-        rpc: Option<serde_json::Value>,
-    ) -> Result<Response, A2aError> {
+    pub(super) async fn stream(&self, params: SendParams, binding: Binding) -> Result<Response, A2aError> {
         let (history, is_new) = (params.history_length, params.message.task_id.is_none());
         if !is_new {
             self.need(Right::Read)?;
         }
         let snapshot = self.accept(params, None).await?;
         let aliases = has_aliases(&snapshot);
-        let envelope = Envelope { rpc, generation: self.generation, aliases };
+        let envelope = Envelope { binding, generation: self.generation, aliases };
         // A client of the seed reads one stream to the end; others begin a new one with their results.
         let terms = StreamTerms { after: None, outlasts_waiting: aliases, history };
         stream::open(self.engine(), &snapshot, envelope, terms).await
@@ -138,7 +152,7 @@ impl AgentRequest {
             let message = "tool results need the `taskId` of the task that asked for them";
             return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), "is missing".to_owned())]));
         }
-        let input = input(&params.message)?;
+        let input = input_of(&params.message.parts, &self.options())?;
         let read_tools = tools::read_tools(self.engine(), &params).await?;
         let IncomingMessage { message_id, context_id, .. } = params.message;
         let request = message_id.as_deref().map(|id| self.request_key(id));
@@ -233,7 +247,7 @@ impl AgentRequest {
         // Text while an approval is open is a rejection with that reason, never consent, whatever else is open.
         if work.awaits_approval() {
             self.need(Right::Approve)?;
-            let decision = Decision::Rejected { reason: Some(input(message)?) };
+            let decision = Decision::Rejected { reason: Some(input_of(&message.parts, &self.options())?) };
             let asked = AskedDecision { target: DecisionTarget::Every, decision, seen: None };
             let wait = wait.filter(|_| open.is_empty());
             let decided = self.engine().decide(self.caller.actor.clone(), key.clone(), asked, wait).await?;
@@ -243,13 +257,13 @@ impl AgentRequest {
         }
         match snapshot.status() {
             Status::Waiting if !open.is_empty() => {
-                let given = tools::supersede(&open, &input(message)?);
+                let given = tools::supersede(&open, &input_of(&message.parts, &self.options())?);
                 self.deliver(key, snapshot, given, wait).await
             }
             Status::AwaitingParameters => match OpenWork::question(snapshot) {
                 Some(call) => {
                     self.need(Right::Deliver)?;
-                    let given = vec![tools::answer(call, &input(message)?)];
+                    let given = vec![tools::answer(call, &input_of(&message.parts, &self.options())?)];
                     self.deliver(key, snapshot, given, wait).await
                 }
                 None => refuse(
@@ -311,7 +325,7 @@ impl AgentRequest {
         &self,
         params: TaskParams,
         last_event: Option<&str>,
-        rpc: Option<serde_json::Value>,
+        binding: Binding,
     ) -> Result<Response, A2aError> {
         self.need(Right::Read)?;
         let (_, snapshot) = self.find(&params.id).await?;
@@ -320,7 +334,7 @@ impl AgentRequest {
             return Err(A2aError::new(ErrorKind::UnsupportedOperation, message));
         }
         let after = last_event.map(|id| cursor::read(id, &snapshot)).transpose()?;
-        let envelope = Envelope { rpc, generation: self.generation, aliases: has_aliases(&snapshot) };
+        let envelope = Envelope { binding, generation: self.generation, aliases: has_aliases(&snapshot) };
         let terms = StreamTerms { after, outlasts_waiting: true, history: params.history_length };
         stream::open(self.engine(), &snapshot, envelope, terms).await
     }
@@ -388,21 +402,4 @@ fn shown_task(snapshot: &Snapshot, shown: Shown) -> ShownTask {
 fn transcripts_of(tree: &QueryTree) -> Vec<Arc<Transcript>> {
     let below = tree.children.iter().flat_map(transcripts_of);
     std::iter::once(Arc::clone(&tree.snapshot.transcript)).chain(below).collect()
-}
-
-/// The text of a message: its text and data parts. Files are refused, since no model would see them.
-fn input(message: &IncomingMessage) -> Result<String, A2aError> {
-    let is_file = |content: &PartContent| matches!(content, PartContent::Raw(_) | PartContent::Url(_));
-    if message.parts.iter().any(|part| is_file(&part.content)) {
-        let message = "this agent takes text and data; files are not supported";
-        return Err(A2aError::new(ErrorKind::ContentTypeNotSupported, message));
-    }
-    let text = tools::input_of(&message.parts);
-    if text.trim().is_empty() {
-        return Err(A2aError::invalid(
-            "the message is empty",
-            vec![("message.parts".to_owned(), "must say something".to_owned())],
-        ));
-    }
-    Ok(text)
 }

@@ -19,7 +19,9 @@ use super::{
     operations::AgentRequest,
     push::{self, PushParams},
     reading::{self, TaskParams},
-    rpc, v03,
+    rpc,
+    stream::Binding,
+    v03,
 };
 use crate::{
     AppState,
@@ -100,7 +102,7 @@ impl RestCall {
 
     async fn subscribe(self, id: &str) -> Result<Response, A2aError> {
         let last = self.headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty());
-        self.asked.subscribe(self.task_params(id)?, last, None).await
+        self.asked.subscribe(self.task_params(id)?, last, Binding::HttpJson).await
     }
 
     fn answer(&self, body: &Value) -> Response {
@@ -155,9 +157,9 @@ pub(super) async fn send_message(request: RestRequest) -> Response {
     let send = async |mut call: RestCall| {
         let generation = call.asked.generation;
         let params = reading::send(call.body().await?, generation)?;
-        let shown = call.asked.send(params).await?;
+        let (name, reply) = rpc::write_reply(generation, &call.asked.send(params).await?);
         // 0.3 wraps it over HTTP as 1.0 does.
-        Ok(call.answer(&json!({ "task": rpc::write(generation, &shown) })))
+        Ok(call.answer(&json!({ name: reply })))
     };
     request.run(send).await
 }
@@ -166,7 +168,7 @@ pub(super) async fn send_message(request: RestRequest) -> Response {
 pub(super) async fn stream_message(request: RestRequest) -> Response {
     let stream = async |mut call: RestCall| {
         let params = reading::send(call.body().await?, call.asked.generation)?;
-        call.asked.stream(params, None).await
+        call.asked.stream(params, Binding::HttpJson).await
     };
     request.run(stream).await
 }

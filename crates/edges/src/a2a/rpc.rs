@@ -15,8 +15,10 @@ use super::{
     AgentPath, card,
     error::{A2aError, ErrorKind},
     negotiate::{self, EXTENSIONS, Generation},
-    operations::{AgentRequest, ShownTask},
-    push, reading, v03,
+    operations::{AgentRequest, Reply, ShownTask},
+    push, reading,
+    stream::Binding,
+    v03,
 };
 use crate::{
     AppState,
@@ -28,7 +30,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 
 /// An operation of the protocol, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     Send,
     Stream,
     Get,
@@ -69,6 +71,13 @@ const METHODS: &[(&str, Option<Generation>, Method)] = &[
     ("agent/getAuthenticatedExtendedCard", Some(Generation::V03), Method::ExtendedCard),
     ("tasks/resume", None, Method::Resume),
 ];
+
+/// The operation of 1.0 with this name.
+#[cfg(feature = "grpc")]
+pub(super) fn method_of_1_0(name: &str) -> Option<Method> {
+    let found = METHODS.iter().find(|(known, of, _)| *known == name && *of == Some(Generation::V1));
+    found.map(|(_, _, method)| *method)
+}
 
 /// The names of all methods, each with the version that a request for it sends.
 #[cfg(test)]
@@ -186,16 +195,41 @@ fn invalid(message: &str) -> A2aError {
 async fn answer(asked: AgentRequest, method: Method, call: RpcCall, headers: &HeaderMap) -> Result<Response, A2aError> {
     let RpcCall { id, params, .. } = call;
     let id = id.unwrap_or_default();
+    let mut response = match execute(asked, method, params, headers, Binding::JsonRpc(id.clone())).await? {
+        Answer::Stream(response) => return Ok(response),
+        Answer::Result(result) => Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response(),
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// What an operation answers: one value, or a stream in the form of its binding.
+pub(super) enum Answer {
+    Result(Value),
+    Stream(Response),
+}
+
+/// Reads the parameters of an operation, and runs it.
+pub(super) async fn execute(
+    asked: AgentRequest,
+    method: Method,
+    params: Value,
+    headers: &HeaderMap,
+    binding: Binding,
+) -> Result<Answer, A2aError> {
     let generation = asked.generation;
     let result = match method {
         Method::Send => {
-            let shown = asked.send(reading::send(params, generation)?).await?;
+            let (name, reply) = write_reply(generation, &asked.send(reading::send(params, generation)?).await?);
             match generation {
-                Generation::V1 => json!({ "task": shown.task }),
-                Generation::V03 => v03::task(&shown.task, shown.aliases),
+                Generation::V1 => json!({ name: reply }),
+                // 0.3 says what it is by its `kind`.
+                Generation::V03 => reply,
             }
         }
-        Method::Stream => return asked.stream(reading::send(params, generation)?, Some(id)).await,
+        Method::Stream => {
+            return asked.stream(reading::send(params, generation)?, binding).await.map(Answer::Stream);
+        }
         Method::Get => write(generation, &asked.get(reading::task(params)?).await?),
         Method::Cancel => write(generation, &asked.cancel(reading::task(params)?).await?),
         Method::Resume => {
@@ -207,7 +241,8 @@ async fn answer(asked: AgentRequest, method: Method, call: RpcCall, headers: &He
             let last = headers.get("last-event-id").map(HeaderValue::to_str);
             let last =
                 last.transpose().map_err(|_| A2aError::new(ErrorKind::InvalidParams, "`Last-Event-ID` is not text"))?;
-            return asked.subscribe(reading::task(params)?, last.filter(|id| !id.is_empty()), Some(id)).await;
+            let last = last.filter(|id| !id.is_empty());
+            return asked.subscribe(reading::task(params)?, last, binding).await.map(Answer::Stream);
         }
         Method::CreatePush => {
             asked.check_supported()?;
@@ -233,9 +268,21 @@ async fn answer(asked: AgentRequest, method: Method, call: RpcCall, headers: &He
         }
         Method::ExtendedCard => card::extended(&asked, headers)?,
     };
-    let mut response = Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response();
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(Answer::Result(result))
+}
+
+/// The answer to a message, and the name of its field in an object that has one of both.
+pub(super) fn write_reply(generation: Generation, reply: &Reply) -> (&'static str, Value) {
+    match reply {
+        Reply::Task(shown) => ("task", write(generation, shown)),
+        Reply::Message(message) => {
+            let written = match generation {
+                Generation::V1 => json!(message),
+                Generation::V03 => v03::message(message),
+            };
+            ("message", written)
+        }
+    }
 }
 
 pub(super) fn write(generation: Generation, shown: &ShownTask) -> Value {

@@ -1,4 +1,4 @@
-//! A task as server-sent events: its snapshot, then what happens to it.
+//! A task as a stream of events: its snapshot, then what happens to it.
 //!
 //! [`TaskNarrator`] folds the journal as the engine does and compares the status before and after each entry, so a
 //! stream reports exactly what a poll would. Text of the answer is sent as it is written, in an artifact that a later
@@ -6,16 +6,14 @@
 //! subscribes gets the events after it, and no snapshot. The protocol has no ids; clients that ignore them lose
 //! nothing.
 
-use axum::{
-    body::Bytes,
-    response::{IntoResponse as _, Response},
-};
+use axum::{body::Bytes, response::Response};
 use bosun_core::{Entry, Event, Head, Seq, Transcript};
 use bosun_engine::{Engine, QueryKey, Snapshot, Watched, store::Stored};
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::{
+    artifact,
     error::A2aError,
     negotiate::Generation,
     task::{self, Shown},
@@ -28,26 +26,50 @@ use crate::{
     http::sse,
 };
 
+/// The binding of a stream, which decides how its events are written.
+#[derive(Clone, Debug)]
+pub(super) enum Binding {
+    /// With the id of the request.
+    JsonRpc(Value),
+    HttpJson,
+    #[cfg(feature = "grpc")]
+    Grpc,
+}
+
+impl Binding {
+    fn respond(&self, events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+        match self {
+            Self::JsonRpc(_) | Self::HttpJson => sse::respond(events),
+            #[cfg(feature = "grpc")]
+            Self::Grpc => super::grpc::respond(events),
+        }
+    }
+}
+
 /// How an event is wrapped for its client.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
-    /// The id of the JSON-RPC request; over HTTP+JSON there is none.
-    pub(super) rpc: Option<Value>,
+    pub(super) binding: Binding,
     pub(super) generation: Generation,
     /// Whether the client reads calls in the form of seed 003.
     pub(super) aliases: bool,
 }
 
 impl Envelope {
-    /// `is_final`: whether the stream ends with it, which 0.3 says in the event.
-    fn event(&self, event: &StreamEvent, is_final: bool) -> Value {
+    /// Writes an event. `is_final`: whether the stream ends with it, which 0.3 says in the event.
+    fn write(&self, id: Option<&str>, event: &StreamEvent, is_final: bool) -> Bytes {
         let result = match self.generation {
             Generation::V1 => json!(event),
             Generation::V03 => v03::event(event, self.aliases, is_final),
         };
-        match &self.rpc {
-            Some(id) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-            None => result,
+        match &self.binding {
+            Binding::JsonRpc(request) => {
+                sse::write_data(id, &json!({ "jsonrpc": "2.0", "id": request, "result": result }))
+            }
+            Binding::HttpJson => sse::write_data(id, &result),
+            // Messages of gRPC have no id.
+            #[cfg(feature = "grpc")]
+            Binding::Grpc => super::grpc::write_event(result),
         }
     }
 }
@@ -79,12 +101,12 @@ pub(super) async fn open(
             (narrator, first)
         }
     };
-    let first = futures_util::stream::iter((!first.is_empty()).then_some(first));
+    let (binding, first) = (narrator.envelope.binding.clone(), stream::iter((!first.is_empty()).then_some(first)));
     if narrator.over {
-        return Ok(sse::respond(first).into_response());
+        return Ok(binding.respond(first));
     }
     let watch = engine.watch(&key, narrator.head.seq).await?;
-    Ok(sse::respond(first.chain(follow(watch, narrator, engine.metrics().stream_opened()))))
+    Ok(binding.respond(first.chain(follow(watch, narrator, engine.metrics().stream_opened()))))
 }
 
 /// Translates the journal of a task.
@@ -152,7 +174,7 @@ impl TaskNarrator {
 
     fn write(&self, seq: Option<Seq>, event: &StreamEvent) -> Bytes {
         let id = seq.map(|seq| format!("{}.{seq}", self.head.uid));
-        sse::write_data(id.as_deref(), &self.envelope.event(event, self.over))
+        self.envelope.write(id.as_deref(), event, self.over)
     }
 
     fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamEvent {
@@ -202,7 +224,7 @@ impl TaskNarrator {
         match &entry.event {
             Event::TurnEnded { calls: 0, rejected: None, text, .. } => {
                 let text = text.as_deref().unwrap_or_default();
-                let whole = task::answer(&self.head, &self.transcript, text);
+                let whole = artifact::answer(&self.head, &self.transcript, text);
                 // The whole text, so it is correct whatever the client has read of earlier attempts.
                 events.push(self.artifact(whole, false, true));
             }
@@ -210,6 +232,7 @@ impl TaskNarrator {
             Event::CallAsked(_) => self.calls_to_come = self.calls_to_come.saturating_sub(1),
             _ => {}
         }
+        events.extend(artifact::of_entry(entry, &self.transcript).map(|files| self.artifact(files, false, true)));
         events.extend(self.new_status());
         events
     }
@@ -237,7 +260,7 @@ fn fold(stored: &Stored, seq: Seq) -> Option<(Head, Transcript)> {
 pub(super) fn replay(stored: &Stored, after: Seq, mut notify: impl FnMut(Seq, &Head, &Transcript, &[StreamEvent])) {
     // A cursor of zero is before the first entry, which has no event of its own.
     let Some((head, transcript)) = fold(stored, after.max(1)) else { return };
-    let envelope = Envelope { rpc: None, generation: Generation::V1, aliases: false };
+    let envelope = Envelope { binding: Binding::HttpJson, generation: Generation::V1, aliases: false };
     let terms = StreamTerms { after: None, outlasts_waiting: true, history: None };
     let mut narrator = TaskNarrator::of(head, transcript, OpenWork::default(), envelope, terms);
     for entry in stored.entries.iter().filter(|entry| entry.seq > after.max(1)) {
@@ -254,7 +277,7 @@ impl Narrate for TaskNarrator {
             Watched::Entry(entry) => entry,
             Watched::Delta { offset, text, .. } => {
                 let parts = vec![MessagePart::text(text.clone())];
-                let artifact = task::artifact(&self.head, parts);
+                let artifact = artifact::of_answer(&self.head, parts);
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
             // How far an inside call is has no place in the protocol.

@@ -1,7 +1,8 @@
 //! A query as a task.
 //!
 //! The engine has one state; this maps it to A2A's names and objects. Nothing is decided here. The answer of the agent
-//! is one artifact; calls that the client must run are in the message of an input-required status.
+//! and the files of its tools are artifacts; calls that the client must run are in the message of an input-required
+//! status.
 
 use bosun_core::{
     Head, Outcome, Status, Transcript,
@@ -11,9 +12,10 @@ use bosun_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    artifact,
     tools::{self, CLIENT_TOOLS, SUPERSEDED},
     waiting::OpenWork,
-    wire::{Artifact, MessagePart, MessageRole, PartContent, Task, TaskMessage, TaskState, TaskStatus},
+    wire::{MessagePart, MessageRole, PartContent, Task, TaskMessage, TaskState, TaskStatus},
 };
 
 /// The annotation that keeps the id of the message that created a task.
@@ -58,12 +60,12 @@ pub(super) fn task(head: &Head, transcript: &Transcript, open: &OpenWork, shown:
         }
         messages
     });
-    let answered = transcript.response().filter(|_| shown.artifacts && shown.content);
+    let artifacts = (shown.artifacts && shown.content).then(|| artifact::artifacts(head, transcript));
     Task {
         id: head.name.to_string(),
         context_id: context_id(head, transcript),
         status: status(head, transcript, open, shown),
-        artifacts: answered.map(|text| vec![answer(head, transcript, text)]),
+        artifacts: artifacts.filter(|artifacts| !artifacts.is_empty()),
         history,
     }
 }
@@ -112,15 +114,11 @@ pub(super) fn shown_call(asked: &AskedCall) -> Value {
     })
 }
 
-/// The artifact that the agent's answer is; also while it is still being written.
-pub(super) fn answer(head: &Head, transcript: &Transcript, text: &str) -> Artifact {
-    let data = transcript.output().map(MessagePart::data);
-    let parts = std::iter::once(MessagePart::text(text)).chain(data).collect();
-    artifact(head, parts)
-}
-
-pub(super) fn artifact(head: &Head, parts: Vec<MessagePart>) -> Artifact {
-    Artifact { artifact_id: format!("{}-answer", head.uid), name: Some("answer".to_owned()), parts }
+/// The answer as a message of its own, which belongs to no task: a client that continues sends a new message to the
+/// context.
+pub(super) fn reply(head: &Head, transcript: &Transcript, text: &str) -> TaskMessage {
+    let parts = artifact::answer(head, transcript, text).parts;
+    TaskMessage { task_id: String::new(), ..agent_message(head, transcript, "answer", parts) }
 }
 
 fn agent_message(head: &Head, transcript: &Transcript, suffix: &str, parts: Vec<MessagePart>) -> TaskMessage {

@@ -10,7 +10,6 @@ use bosun_core::{
     Content, Outcome, Tool, Transcript,
     ceiling::RESULTS_DELIVERED,
     event::{AskedCall, CallRoute},
-    json::compact,
     tool::definition::Rules,
 };
 use bosun_engine::Engine;
@@ -209,16 +208,6 @@ pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenRes
 /// A text as the answer to the question of a call.
 pub(super) fn answer(call: bosun_core::CallId, text: &str) -> GivenResult {
     GivenResult { which: CallRef::Call(call), tool_name: None, outcome: Outcome::success(text), took: None }
-}
-
-/// The text of a message for the model; files are refused where it is read.
-pub(super) fn input_of(parts: &[MessagePart]) -> String {
-    let texts = parts.iter().filter_map(|part| match &part.content {
-        PartContent::Text(text) => Some(text.clone()),
-        PartContent::Data(data) => Some(compact(data)),
-        PartContent::Raw(_) | PartContent::Url(_) => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// What the card says about the extension.

@@ -62,7 +62,7 @@ fn calls_of(message: &TaskMessage) -> Option<Value> {
     Some(calls.iter().map(bare).collect())
 }
 
-fn message(message: &TaskMessage) -> Value {
+pub(super) fn message(message: &TaskMessage) -> Value {
     let role = match message.role {
         MessageRole::User => "user",
         MessageRole::Agent => "agent",
@@ -71,10 +71,13 @@ fn message(message: &TaskMessage) -> Value {
         "kind": "message",
         "messageId": message.message_id,
         "contextId": message.context_id,
-        "taskId": message.task_id,
         "role": role,
         "parts": message.parts.iter().map(part).collect::<Vec<_>>(),
     });
+    // The whole answer of an agent that replies with messages belongs to no task.
+    if !message.task_id.is_empty() {
+        value["taskId"] = json!(message.task_id);
+    }
     if !message.metadata.is_empty() {
         value["metadata"] = Value::Object(message.metadata.clone());
     }

@@ -152,7 +152,8 @@ pub(crate) fn is_utf8(parameters: &str) -> bool {
     charsets.into_iter().all(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
-async fn read(request: Request) -> Result<Bytes, ApiError> {
+/// The body of a request, within a size and a time.
+pub(crate) async fn read(request: Request) -> Result<Bytes, ApiError> {
     let limit = JsonLimits::BODY.bytes;
     let too_large = || ApiError::new(Code::PayloadTooLarge, format!("a body may have at most {limit} bytes"));
     let body = request.into_body();

@@ -6,6 +6,8 @@ pub(crate) mod error;
 pub(crate) mod error_echo;
 pub(crate) mod extract;
 pub(crate) mod guard;
+#[cfg(feature = "grpc")]
+mod http2;
 pub(crate) mod leading_slashes;
 pub(crate) mod metrics;
 pub(crate) mod middleware;

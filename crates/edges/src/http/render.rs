@@ -15,6 +15,10 @@ use crate::{Edge, a2a, ark};
 /// Writes the body of a refusal, if the response is one that has none yet.
 pub(crate) fn finish(method: &Method, path: &str, mut response: Response) -> Response {
     let Some(Refusal(refusal)) = response.extensions_mut().remove::<Refusal>() else { return response };
+    #[cfg(feature = "grpc")]
+    if a2a::grpc::owns(path) {
+        return a2a::error::render_grpc(refusal, response);
+    }
     let (media_type, body) = match Edge::of(path) {
         Edge::Ark => ark::refusal::render(refusal),
         Edge::A2a => a2a::error::render(path, refusal),

@@ -46,7 +46,7 @@ use super::{
 };
 
 /// A client may take this long to send its headers, also between two requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the rest of a body is read and discarded when the client was answered before it had sent all of it.
 /// If the connection were closed at once, the client would get a reset instead of the answer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -81,6 +81,35 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
     limits: ConnectionLimits,
 ) {
+    serve_protocol(Protocol::Http1, listener, router, shutdown, limits).await;
+}
+
+/// The same over HTTP/2 without TLS, for gRPC. A client above the connection limit is disconnected.
+#[cfg(feature = "grpc")]
+pub async fn serve_grpc(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()>,
+    limits: ConnectionLimits,
+) {
+    serve_protocol(Protocol::Http2, listener, router, shutdown, limits).await;
+}
+
+/// The protocol of a listener's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    #[cfg(feature = "grpc")]
+    Http2,
+}
+
+async fn serve_protocol(
+    protocol: Protocol,
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()>,
+    limits: ConnectionLimits,
+) {
     let ConnectionLimits { max_connections, grace } = limits;
     let connections = TaskTracker::new();
     let (drain, cut) = (CancellationToken::new(), CancellationToken::new());
@@ -93,14 +122,21 @@ pub async fn serve(
             stream = accept(&listener) => stream,
         };
         match admission.decide() {
-            ConnectionDecision::Serve(permit) => {
-                connections.spawn(serve_connection(stream, router.clone(), drain.clone(), cut.clone(), permit));
-            }
-            ConnectionDecision::Reject(permit) => {
+            ConnectionDecision::Serve(permit) => match protocol {
+                Protocol::Http1 => {
+                    connections.spawn(serve_connection(stream, router.clone(), drain.clone(), cut.clone(), permit));
+                }
+                #[cfg(feature = "grpc")]
+                Protocol::Http2 => {
+                    let ends = (drain.clone(), cut.clone());
+                    connections.spawn(super::http2::serve_connection(stream, router.clone(), ends, permit));
+                }
+            },
+            ConnectionDecision::Reject(permit) if protocol == Protocol::Http1 => {
                 connections.spawn(reject_connection(stream, cut.clone(), permit));
             }
             // Dropped, and so closed: a client that opens thousands of connections does not read answers.
-            ConnectionDecision::Close => {}
+            ConnectionDecision::Reject(_) | ConnectionDecision::Close => {}
         }
     }
     drop(listener);
@@ -274,7 +310,7 @@ impl HttpBody for TrackedBody {
 
 /// A connection with a write timeout: it fails when the client reads nothing for [`WRITE_TIMEOUT`]. Without that,
 /// a client that stops reading would keep its stream open forever.
-struct TimedStream {
+pub(super) struct TimedStream {
     stream: TcpStream,
     stalled: Option<Pin<Box<Sleep>>>,
     /// Whether the client is still sending a body.
@@ -283,6 +319,12 @@ struct TimedStream {
 }
 
 impl TimedStream {
+    /// A connection whose requests are not followed by a rest that is read and discarded.
+    #[cfg(feature = "grpc")]
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, stalled: None, sending: Arc::default(), draining: None }
+    }
+
     fn time<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;

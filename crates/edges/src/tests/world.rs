@@ -309,6 +309,12 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<CallLedger>) -> Registry {
         "required": ["total"],
     })));
     registry.add_agent(typed);
+    let mut messenger = agent(&default, "messenger", "default", &["ask_client"]);
+    messenger.annotations = BTreeMap::from([
+        ("bosun.dev/a2a-reply".to_owned(), "message".to_owned()),
+        ("bosun.dev/a2a-input-modes".to_owned(), "application/pdf, image/*".to_owned()),
+    ]);
+    registry.add_agent(messenger);
     add_agent(&mut registry, &default, "without-model", "gone", &[]);
     add_agent(&mut registry, &default, "without-tool", "default", &["gone"]);
     registry.set_runner(BindingKind::Builtin, Arc::clone(ledger) as _);

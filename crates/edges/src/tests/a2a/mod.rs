@@ -3,6 +3,9 @@
 mod cards;
 mod client_tools;
 mod effects;
+mod files;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod malformed;
 mod push;
 mod rights;

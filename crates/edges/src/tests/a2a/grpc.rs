@@ -1,0 +1,217 @@
+//! The service over a real connection, with the client that the protocol's own crate generates.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use a2a_pb::proto::{self as pb, a2a_service_client::A2aServiceClient};
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Request, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    AppState, ConnectionLimits, ErrorMapping,
+    auth::Access,
+    tests::{
+        a2a::TOOLS,
+        authorization::{keys, policy},
+        world::{TestServer, calculating},
+    },
+};
+
+const MATH: &str = "default/math-assistant";
+
+/// A server of gRPC on this machine.
+struct GrpcServer {
+    address: SocketAddr,
+    stopping: CancellationToken,
+    served: JoinHandle<()>,
+    world: TestServer,
+}
+
+impl GrpcServer {
+    async fn start(model: ScriptedModel, mapping: ErrorMapping) -> Self {
+        let world = TestServer::new(model).await;
+        Self::serve(world, Access::open(), mapping).await
+    }
+
+    async fn serve(world: TestServer, access: Access, mapping: ErrorMapping) -> Self {
+        let (engine, reload) = (world.engine.clone(), Arc::new(world.engine.clone()));
+        let app = AppState::with_reload(engine, access, Vec::new(), reload, mapping, None);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stopping) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let limits = ConnectionLimits { max_connections: 8, grace: Duration::from_secs(5) };
+        let ended = stopping.clone();
+        let served = async move {
+            crate::serve_grpc(listener, crate::grpc_router(app), ended.cancelled(), limits).await;
+        };
+        let served = tokio_util::task::TaskTracker::new().spawn(served);
+        Self { address, stopping, served, world }
+    }
+
+    async fn client(&self) -> A2aServiceClient<Channel> {
+        A2aServiceClient::connect(format!("http://{}", self.address)).await.unwrap()
+    }
+}
+
+fn message(id: &str, text: &str) -> pb::SendMessageRequest {
+    let part = pb::Part { content: Some(pb::part::Content::Text(text.into())), ..pb::Part::default() };
+    let message =
+        pb::Message { message_id: id.into(), role: pb::Role::User.into(), parts: vec![part], ..pb::Message::default() };
+    pb::SendMessageRequest { message: Some(message), ..pb::SendMessageRequest::default() }
+}
+
+fn with_version<T>(message: T, version: &'static str) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("a2a-version", version.parse().unwrap());
+    request
+}
+
+fn task(response: pb::SendMessageResponse) -> pb::Task {
+    match response.payload {
+        Some(pb::send_message_response::Payload::Task(task)) => task,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The code and the reason of a refusal.
+fn fault(status: &Status) -> (Code, String) {
+    let info = status.get_details_error_info();
+    (status.code(), info.map(|info| info.reason).unwrap_or_default())
+}
+
+fn text(part: &pb::Part) -> &str {
+    match &part.content {
+        Some(pb::part::Content::Text(text)) => text,
+        _ => "",
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_sent_read_listed_and_cancelled_as_over_the_other_bindings() {
+    let script = ScriptedModel::default()
+        .on("Hi", vec![ScriptedTurn::say("Hello!")])
+        .on("Wait", vec![ScriptedTurn::call("ask_client", &serde_json::json!({})), ScriptedTurn::say("Thanks.")]);
+    let server = GrpcServer::start(script, ErrorMapping::default()).await;
+    let mut client = server.client().await;
+    let sent = task(client.send_message(with_version(message("m1", "Hi"), "1.0")).await.unwrap().into_inner());
+    assert_eq!(sent.status.as_ref().unwrap().state, i32::from(pb::TaskState::Completed));
+    assert_eq!(text(&sent.artifacts[0].parts[0]), "Hello!");
+    let read = client.get_task(pb::GetTaskRequest { id: sent.id.clone(), ..Default::default() }).await.unwrap();
+    assert_eq!(read.into_inner(), sent);
+    let listed = client.list_tasks(pb::ListTasksRequest::default()).await.unwrap().into_inner();
+    assert_eq!((listed.total_size, listed.tasks[0].id.as_str()), (1, sent.id.as_str()));
+    assert_eq!(server.world.get(&format!("/v1/queries/{}", sent.id)).await.ok()["state"], "completed");
+    // An agent that is not the default one is the tenant.
+    let waiting = pb::SendMessageRequest { tenant: "default/messenger".into(), ..message("m2", "Wait") };
+    let waiting = task(client.send_message(waiting).await.unwrap().into_inner());
+    assert_eq!(waiting.status.as_ref().unwrap().state, i32::from(pb::TaskState::InputRequired));
+    let named =
+        |tenant: &str| pb::CancelTaskRequest { id: waiting.id.clone(), tenant: tenant.into(), ..Default::default() };
+    assert_eq!(client.cancel_task(named(MATH)).await.unwrap_err().code(), Code::NotFound);
+    let cancelled = client.cancel_task(named("default/messenger")).await.unwrap().into_inner();
+    assert_eq!(cancelled.status.unwrap().state, i32::from(pb::TaskState::Canceled));
+    let again = client.cancel_task(named("default/messenger")).await.unwrap_err();
+    assert_eq!(fault(&again), (Code::FailedPrecondition, "TASK_NOT_CANCELABLE".to_owned()));
+}
+
+#[tokio::test]
+async fn a_stream_is_a_snapshot_then_updates_and_brings_client_tools() {
+    let server = GrpcServer::start(calculating(), ErrorMapping::default()).await;
+    let mut client = server.client().await;
+    let tools = serde_json::json!({TOOLS: {"tools": [{
+        "name": "calculator", "description": "Calculates",
+        "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}},
+    }]}});
+    let asked = serde_json::json!({
+        "message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "What is 25% of 8,432?"}]},
+        "metadata": tools,
+    });
+    let asked: a2a_pb::protojson::SendMessageRequest = serde_json::from_value(asked).unwrap();
+    let asked = <pb::SendMessageRequest as prost::Message>::decode(&*prost::Message::encode_to_vec(&asked)).unwrap();
+    let mut request = with_version(asked, "1.0");
+    request.metadata_mut().insert("a2a-extensions", TOOLS.parse().unwrap());
+    let response = client.send_streaming_message(request).await.unwrap();
+    assert_eq!(response.metadata().get("a2a-extensions").unwrap(), TOOLS);
+    let mut events = response.into_inner();
+    let first = events.message().await.unwrap().unwrap();
+    assert!(matches!(first.payload, Some(pb::stream_response::Payload::Task(_))), "{first:?}");
+    let mut last = first;
+    while let Some(event) = events.message().await.unwrap() {
+        last = event;
+    }
+    let Some(pb::stream_response::Payload::StatusUpdate(update)) = last.payload else { panic!("{last:?}") };
+    let status = update.status.unwrap();
+    assert_eq!(status.state, i32::from(pb::TaskState::InputRequired));
+    assert_eq!(status.message.unwrap().parts.len(), 2, "a text for people and the calls");
+}
+
+#[tokio::test]
+async fn a_refusal_has_its_code_and_its_details_in_both_editions() {
+    for (mapping, unsupported) in
+        [(ErrorMapping::V1_0_0, Code::Unimplemented), (ErrorMapping::V1_0_1, Code::FailedPrecondition)]
+    {
+        let server = GrpcServer::start(calculating(), mapping).await;
+        let mut client = server.client().await;
+        let get = |id: &str| pb::GetTaskRequest { id: id.into(), ..Default::default() };
+        let missing = client.get_task(get("gone")).await.unwrap_err();
+        assert_eq!(fault(&missing), (Code::NotFound, "TASK_NOT_FOUND".to_owned()));
+        assert_eq!(missing.get_details_error_info().unwrap().domain, "a2a-protocol.org");
+        for version in ["0.3", "99.0"] {
+            let refused = client.get_task(with_version(get("gone"), version)).await.unwrap_err();
+            assert_eq!(fault(&refused), (unsupported, "VERSION_NOT_SUPPORTED".to_owned()));
+        }
+        let empty = client.send_message(message("", "")).await.unwrap_err();
+        assert_eq!(empty.code(), Code::InvalidArgument);
+        let fields = empty.get_details_bad_request().unwrap().field_violations;
+        assert!(fields.iter().any(|violation| violation.field == "message.messageId"), "{fields:?}");
+        let pushed = client.list_task_push_notification_configs(pb::ListTaskPushNotificationConfigsRequest::default());
+        assert_eq!(fault(&pushed.await.unwrap_err()), (unsupported, "PUSH_NOTIFICATION_NOT_SUPPORTED".to_owned()));
+        for tenant in ["math-assistant", "UPPER/x", "default/gone"] {
+            let asked = pb::SendMessageRequest { tenant: tenant.into(), ..message("m", "Hi") };
+            let refused = client.send_message(asked).await.unwrap_err();
+            let expect = if tenant == "default/gone" { Code::NotFound } else { Code::InvalidArgument };
+            assert_eq!(refused.code(), expect, "{tenant}: {refused}");
+        }
+        let large = client.send_message(message("m", &"x".repeat(2 << 20))).await.unwrap_err();
+        assert_eq!(fault(&large), (Code::InvalidArgument, "PAYLOAD_TOO_LARGE".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_caller_needs_a_key_and_its_rights() {
+    let sent = policy(keys());
+    let world = TestServer::new(calculating()).await;
+    let access = Access::new(sent.subscribe(), Arc::clone(&world.clock) as _, Arc::default());
+    let server = GrpcServer::serve(world, access, ErrorMapping::default()).await;
+    let mut client = server.client().await;
+    let refused = client.list_tasks(pb::ListTasksRequest::default()).await.unwrap_err();
+    assert_eq!(fault(&refused), (Code::Unauthenticated, "UNAUTHORIZED".to_owned()));
+    let keyed = |key: &str, tenant: &str| {
+        let mut request = Request::new(pb::ListTasksRequest { tenant: tenant.into(), ..Default::default() });
+        request.metadata_mut().insert("authorization", format!("Bearer sk-{key}").parse().unwrap());
+        request
+    };
+    assert_eq!(client.list_tasks(keyed("only-read", "")).await.unwrap().into_inner().total_size, 0);
+    let refused = client.list_tasks(keyed("without-read", "")).await.unwrap_err();
+    assert_eq!(fault(&refused), (Code::PermissionDenied, "RIGHT_MISSING".to_owned()));
+    let refused = client.list_tasks(keyed("own", "other/math-assistant")).await.unwrap_err();
+    assert_eq!(fault(&refused), (Code::PermissionDenied, "NAMESPACE_FORBIDDEN".to_owned()));
+    client.list_tasks(keyed("both", "other/math-assistant")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_its_streams_and_says_so() {
+    let script = vec![ScriptedTurn::call("ask_client", &serde_json::json!({})), ScriptedTurn::say("Thanks.")];
+    let server = GrpcServer::start(ScriptedModel::always(script), ErrorMapping::default()).await;
+    let mut client = server.client().await;
+    let asked = pb::SendMessageRequest { tenant: "default/messenger".into(), ..message("m1", "Wait") };
+    let waiting = task(client.send_message(asked).await.unwrap().into_inner());
+    let subscribe = pb::SubscribeToTaskRequest { id: waiting.id, tenant: "default/messenger".into() };
+    let mut events = client.subscribe_to_task(subscribe).await.unwrap().into_inner();
+    events.message().await.unwrap().expect("the snapshot");
+    server.stopping.cancel();
+    server.world.engine.drain(Duration::from_secs(1)).await;
+    assert_eq!(events.message().await.unwrap_err().code(), Code::Unavailable);
+    server.served.await.unwrap();
+}
