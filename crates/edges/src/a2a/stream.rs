@@ -83,7 +83,7 @@ pub(super) async fn open(
     if narrator.over {
         return Ok(sse::respond(first).into_response());
     }
-    let watch = engine.watch(&key, narrator.head.seq).await?;
+    let watch = engine.watch(&key, narrator.head.seq).await?.with_shown_below(narrator.below.call_ids());
     Ok(sse::respond(first.chain(follow(watch, narrator, engine.metrics().stream_opened()))))
 }
 
