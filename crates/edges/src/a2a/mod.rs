@@ -4,13 +4,14 @@
 //! - [`negotiate`]: the version and the extensions of a request;
 //! - [`reading`]: parameters of both generations in one form; [`operations`]: what is done with them;
 //! - [`task`] and [`stream`]: queries as tasks and as events; [`waiting`]: what a task waits for; [`task_page`]: pages of them; [`wire`](bosun_wire::a2a): the objects of 1.0, [`v03`]: those of 0.3;
-//! - [`tools`]: the client-tools extension, and the forms of seed 003;
+//! - [`tools`]: the client-tools extension, and the forms of seed 003; [`decisions`]: about calls that wait for approval;
 //! - [`card`]: agent cards; [`error`]: errors as the protocol writes them;
 //! - [`push`]: webhooks of a task, and what is posted to them.
 //!
 //! A task is a query and a context is a conversation; a task is stored in its journal and nowhere else. gRPC is absent.
 
 mod card;
+mod decisions;
 pub(crate) mod error;
 mod negotiate;
 mod operations;
