@@ -65,5 +65,6 @@ mod terminal;
 mod timeline;
 mod tool_calls;
 mod traces;
+mod transports;
 mod upgrades;
 mod workers;
