@@ -86,7 +86,7 @@ conformance: ## generated requests against every route of docs/openapi.json (nee
 	interop/openapi/run.sh
 	interop/mcp/conformance/run.sh
 
-interop: ## the converters of Zod, n8n and OpenAPI and the stand-ins for model APIs and Nango against the real packages, argument validation against JSON Schema's own tests, public MCP servers over HTTP (needs npm and pip)
+interop: ## the converters of Zod, n8n and OpenAPI and the stand-ins for model APIs and Nango against the real packages, argument validation against JSON Schema's own tests, public MCP servers over HTTP, the official clients of A2A (needs npm and pip)
 	interop/zod/run.sh
 	interop/n8n/run.sh
 	interop/openapi-docs/run.sh
@@ -94,6 +94,7 @@ interop: ## the converters of Zod, n8n and OpenAPI and the stand-ins for model A
 	interop/models/run.sh
 	interop/nango/run.sh
 	BOSUN_MCP_PEERS=all $(CARGO) test $(LOCKED) -p bosun --test it -- mcp::peers::
+	interop/a2a/run.sh
 
 tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branch 1.0-dev or 0.3.x>; with GRPC=1 over gRPC too (needs Python)
 	$(CARGO) build --quiet $(LOCKED) -p bosun $(if $(GRPC),--features grpc)

@@ -3,9 +3,9 @@
 use std::io;
 
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::{Client, ClientError, OpenCall};
+use crate::{Client, ClientError, OpenCall, transport::written_decision};
 
 /// Decides for the client: a person at a terminal, for instance. `None` leaves the call to another client.
 pub trait Decider: std::fmt::Debug + Send + Sync {
@@ -37,13 +37,7 @@ impl Client {
         hash: &Value,
         decision: &Decision,
     ) -> Result<Value, ClientError> {
-        let mut body = match decision {
-            Decision::Approve => json!({"decision": "approved"}),
-            Decision::Reject { reason: None } => json!({"decision": "rejected"}),
-            Decision::Reject { reason } => json!({"decision": "rejected", "reason": reason}),
-        };
-        body["toolCallId"] = call.into();
-        body["hash"] = hash.clone();
+        let body = written_decision(call, hash, decision);
         self.post_to(&["queries", query, "approval"], &[("wait", "0")], &body).await
     }
 }

@@ -1,7 +1,8 @@
 //! A client of a Bosun server: asks agents, and runs the tools that it brings.
 //!
 //! [`Client::ask`] creates a query, follows it to its end, and runs the closures of [`ClientTools`] whenever the agent
-//! calls one of them; calls of one turn run concurrently. It uses the public REST API and nothing else.
+//! calls one of them; calls of one turn run concurrently. It uses the public REST API and nothing else; [`A2aAgent::ask`]
+//! does the same over A2A, with any agent that has the client-tools extension.
 //!
 //! ```no_run
 //! use bosun_client::{Client, ClientTools};
@@ -43,7 +44,9 @@
 //!
 //! Dropping the future of a question leaves the query on the server; [`Client::cancel`] ends it.
 
+mod a2a;
 mod client;
+mod connection;
 mod decide;
 mod error;
 mod follow;
@@ -52,9 +55,12 @@ mod retry;
 mod stream;
 mod timeline;
 mod tools;
+mod transport;
 
+pub use a2a::A2aAgent;
 pub use bosun_reading::sse::Event;
-pub use client::{Client, Delivered, Key};
+pub use client::{Client, Delivered};
+pub use connection::Key;
 pub use decide::{Decider, Decision};
 pub use error::{ClientError, Refusal};
 pub use follow::{Following, Seen};

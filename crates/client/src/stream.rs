@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bosun_reading::sse::{Decoder, Event, SseError};
 use reqwest::Response;
 
-use crate::{ClientError, client::root_cause};
+use crate::{ClientError, connection::root_cause};
 
 /// The longest line, and the longest data of one event. The server's own limit is below it.
 const LONGEST_EVENT: usize = 4 * 1024 * 1024;

@@ -10,7 +10,7 @@ pub(super) struct ServerOptions {
     server: String,
     /// Key for the server: its secret, both halves as pk-…:sk-…, or a token
     #[arg(long, value_name = "KEY", env = "BOSUN_KEY", hide_env_values = true)]
-    key: Option<Key>,
+    pub(super) key: Option<Key>,
     /// Namespace; default: the key's own
     #[arg(long)]
     namespace: Option<String>,

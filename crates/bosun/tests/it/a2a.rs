@@ -1,6 +1,6 @@
-//! A2A against the real process: a kill while a task waits, and the official SDKs as clients.
+//! A2A against the real process: a kill while a task waits, approvals, and the official SDKs as clients.
 //!
-//! `interop/a2a/install.sh` installs the SDKs outside the source tree, at pinned versions.
+//! `interop/a2a/install.sh` installs the SDKs outside the source tree, at pinned versions. `make interop` has more of them.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,9 @@ use tokio::process::Command;
 
 use crate::{
     program::{Server, run, stderr, stdout, workspace},
+    readme::{blocks, read},
     support::client::http,
+    teams::agents,
 };
 
 const TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
@@ -129,6 +131,63 @@ async fn missing_parameters_are_a_data_part_and_are_delivered_like_results() {
     assert_eq!(waiting_for(&given, "approvals")["name"], "send-email", "{given}");
 }
 
+/// Two agents: the first asks the second, whose tool needs approval.
+const DESCENDANT: &str = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: second, arguments: {input: on}}]
+      - say: 'first({{ result.second }})'
+  - when: {exactly: on}
+    turns:
+      - call: [{tool: noop, arguments: {message: hello}}]
+      - say: 'second({{ result.noop }})'
+";
+
+#[tokio::test]
+async fn approvals_of_descendants_are_shown_and_decided_at_the_task() {
+    let second = "[{type: builtin, name: noop, approval: {required: true}}]";
+    let manifests = agents(&[("first", "[{type: agent, name: second}]"), ("second", second)], "", DESCENDANT);
+    let mut server = Server::start_with(manifests.path()).await;
+    let asked = message("m-1", None, json!({"text": "go"}));
+    let task = call(&server, "SendMessage", asked).await["task"].clone();
+    let approval = waiting_for(&task, "approvals").clone();
+    assert_eq!((&approval["name"], &approval["agentPath"]), (&json!("noop"), &json!(["first", "second"])), "{task}");
+    server.kill_and_restart().await;
+    assert_eq!(call(&server, "GetTask", json!({"id": task["id"]})).await, task, "it survives a kill");
+    let decide = |id: &str, decision: Value| message(id, Some(&task["id"]), json!({"data": {"decisions": [decision]}}));
+    let (id, hash) = (&approval["id"], &approval["hash"]);
+    // What was not shown, or is not said, is not decided.
+    let other = "0".repeat(64);
+    for (number, (bad, code)) in [
+        (json!({"toolCallId": id, "decision": "approved"}), "hash"),
+        (json!({"hash": hash, "decision": "approved"}), "toolCallId"),
+        (json!({"toolCallId": id, "hash": hash}), "decision"),
+        (json!({"toolCallId": id, "hash": hash, "decision": "yes"}), "decision"),
+        (json!({"toolCallId": id, "hash": other, "decision": "approved"}), "ARGUMENTS_CHANGED"),
+        (json!({"toolCallId": "call_1", "hash": hash, "decision": "approved"}), "CALL_NOT_FOUND"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let refused = send(&server, "SendMessage", decide(&format!("bad-{number}"), bad)).await;
+        assert_eq!(refused["error"]["code"], -32602, "{code}: {refused}");
+        assert!(refused["error"].to_string().contains(code), "{code}: {refused}");
+    }
+    let approved = json!({"toolCallId": id, "hash": hash, "decision": "approved"});
+    let done = call(&server, "SendMessage", decide("m-2", approved.clone())).await["task"].clone();
+    let answer = done["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_else(|| panic!("{done}"));
+    assert!(answer.starts_with("first(second("), "{answer}");
+    let again = call(&server, "SendMessage", decide("m-3", approved)).await["task"].clone();
+    assert_eq!(again["status"]["state"], "TASK_STATE_COMPLETED", "the same decision again is a replay: {again}");
+    let rejected = json!({"toolCallId": id, "hash": hash, "decision": "rejected"});
+    let refused = send(&server, "SendMessage", decide("m-4", rejected)).await;
+    assert!(refused["error"].to_string().contains("ALREADY_DECIDED"), "{refused}");
+    let nowhere = json!({"messageId": "m-5", "role": "ROLE_USER", "parts": [{"data": {"decisions": [{}]}}]});
+    let refused = send(&server, "SendMessage", json!({"message": nowhere})).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+}
+
 /// Where the SDKs are. Needs npm and Python, and the network the first time.
 pub(crate) async fn sdks() -> PathBuf {
     let output = run(&mut Command::new(workspace().join("interop/a2a/install.sh"))).await;
@@ -136,25 +195,33 @@ pub(crate) async fn sdks() -> PathBuf {
     stdout(&output).trim().into()
 }
 
-/// Runs a client against a server of its own; what it prints is the agent's answer, once for each binding that it used.
-async fn check_client(command: &mut Command, answers: usize) {
+/// The only program of this language in the specification.
+fn example(language: &str) -> String {
+    let [program] = blocks(&read("docs/a2a-client-tools.md"), language).try_into().expect("one program");
+    program
+}
+
+/// Runs a client against a server of its own; what it prints is the agent's answer.
+async fn check_client(command: &mut Command) {
     let server = Server::start().await;
     let output = run(command.arg(&server.base)).await;
     assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
-    assert_eq!(stdout(&output), format!("{ANSWER}\n").repeat(answers), "{}", stderr(&output));
+    assert_eq!(stdout(&output), format!("{ANSWER}\n"), "{}", stderr(&output));
 }
 
 #[tokio::test]
-async fn the_python_sdk_converses_with_client_tools_over_both_bindings() {
+async fn the_example_with_the_python_sdk_converses_with_client_tools() {
     let python = sdks().await.join("venv/bin/python");
-    check_client(Command::new(python).arg(workspace().join("interop/a2a/peers/client.py")), 4).await;
+    check_client(Command::new(python).args(["-c", &example("python")])).await;
 }
 
 #[tokio::test]
-async fn the_js_sdk_converses_with_client_tools() {
+async fn the_example_with_the_js_sdk_converses_with_client_tools() {
     let place = sdks().await;
+    let directory = tempfile::tempdir().unwrap();
     // Modules are looked up from where the script is.
-    let script = place.join("client.mjs");
-    std::fs::copy(workspace().join("interop/a2a/peers/client.mjs"), &script).unwrap();
-    check_client(Command::new("node").arg(script), 1).await;
+    std::os::unix::fs::symlink(place.join("node_modules"), directory.path().join("node_modules")).unwrap();
+    let script = directory.path().join("client.mjs");
+    std::fs::write(&script, example("js")).unwrap();
+    check_client(Command::new("node").arg(script)).await;
 }

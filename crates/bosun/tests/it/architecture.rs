@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bosun-adapters", &["bosun-core", "bosun-engine", "bosun-reading", "bosun-wire"]),
-    ("bosun-client", &["bosun-core", "bosun-reading"]),
+    ("bosun-client", &["bosun-core", "bosun-reading", "bosun-wire"]),
     ("bosun-convert", &["bosun-core", "bosun-reading"]),
     ("bosun-core", &["bosun-wire"]),
     ("bosun-edges", &["bosun-core", "bosun-engine", "bosun-reading", "bosun-wire"]),

@@ -28,7 +28,12 @@ use crate::{
 #[path = "../../../client/examples/ask.rs"]
 mod example;
 
-const SCRIPT: &str = r#"
+/// The same over A2A.
+#[expect(dead_code, reason = "its `main` is for people")]
+#[path = "../../../client/examples/ask_a2a.rs"]
+mod a2a_example;
+
+pub(crate) const SCRIPT: &str = r#"
 scenes:
   - when: both at once
     turns:
@@ -48,56 +53,19 @@ scenes:
       - fail: {status: 400, message: "no such deployment"}
 "#;
 
-fn any() -> Value {
-    json!({"type": "object"})
+pub(crate) fn any() -> Value {
+    json!({"type": "object", "properties": {}})
 }
 
 #[tokio::test]
-async fn the_example_program_asks_and_brings_its_tool() {
+async fn the_example_programs_ask_and_bring_their_tools() {
     let server = Server::start().await;
     assert_eq!(example::ask(&server.base).await.unwrap(), "25% of 8,432 is 2,108");
-}
-
-#[tokio::test]
-async fn calls_of_one_turn_run_concurrently() {
-    let server = Folder::new(SCRIPT, "").serve().await;
-    // Each tool waits for the other: one after the other, they would never end.
-    let meeting = Arc::new(tokio::sync::Barrier::new(2));
-    let other = Arc::clone(&meeting);
-    let tools = ClientTools::new()
-        .with("left", "Waits", any(), move |_| {
-            let meeting = Arc::clone(&meeting);
-            async move {
-                meeting.wait().await;
-                Ok::<_, String>("l")
-            }
-        })
-        .with("right", "Waits", any(), move |_| {
-            let meeting = Arc::clone(&other);
-            async move {
-                meeting.wait().await;
-                Ok::<_, String>("r")
-            }
-        });
-    let client = Client::new(&server.base).unwrap();
-    let answer = soon("the answer", async { client.ask("tester", "both at once").tools(&tools).await }).await;
-    assert_eq!(answer.unwrap().text, "l r");
-}
-
-#[tokio::test]
-async fn a_result_may_be_json_and_a_failure_or_a_panic_is_read_by_the_model() {
-    let server = Folder::new(SCRIPT, "").serve().await;
-    let client = Client::new(&server.base).unwrap();
-    let ask = async |tools: &ClientTools| client.ask("tester", "a number").tools(tools).await.unwrap().text;
-    let number = ClientTools::new().with("probe", "Counts", any(), async |_| Ok::<_, String>(json!({"n": 7})));
-    assert_eq!(ask(&number).await, r#"{"n":7}"#);
-    let failing = ClientTools::new().with("probe", "Counts", any(), async |_| Err::<Value, _>("out of numbers"));
-    assert_eq!(ask(&failing).await, "Error: out of numbers");
-    let panicking = ClientTools::new().with("probe", "Counts", any(), |call| async move {
-        assert!(call.arguments.is_null(), "on purpose");
-        Ok::<_, String>(0)
-    });
-    assert_eq!(ask(&panicking).await, "Error: the tool panicked");
+    // The base URL of a server, the endpoint of an agent, and a card lead to the same agent.
+    for place in ["", "/a2a", "/a2a/agents/default/math-assistant/.well-known/agent-card.json"] {
+        let answer = a2a_example::ask(&format!("{}{place}", server.base)).await;
+        assert_eq!(answer.unwrap(), "25% of 8,432 is 2,108", "{place}");
+    }
 }
 
 #[tokio::test]
@@ -115,90 +83,6 @@ async fn a_query_that_fails_and_a_refusal_are_errors_with_their_codes() {
     }
     let nowhere = Client::new("http://127.0.0.1:1").unwrap().ask("tester", "x").await.unwrap_err();
     assert!(matches!(nowhere, ClientError::Unreachable { .. }), "{nowhere:?}");
-}
-
-#[tokio::test]
-async fn a_server_that_is_killed_while_a_tool_runs_gets_the_result_after_its_restart() {
-    let folder = Folder::new(SCRIPT, "");
-    let mut server = folder.serve().await;
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let (go, gone) = tokio::sync::watch::channel(false);
-    let tools = ClientTools::new().with("probe", "Waits", any(), move |call| {
-        started.send(call).unwrap();
-        let mut gone = gone.clone();
-        async move { gone.wait_for(|gone| *gone).await.map(|_| "after the restart").map_err(|error| error.to_string()) }
-    });
-    let client = Client::new(&server.base).unwrap();
-    let restart = async {
-        starts.recv().await.unwrap();
-        server.kill_and_restart().await;
-        go.send(true).unwrap();
-    };
-    let asking = async { client.ask("tester", "a number").tools(&tools).await };
-    let (answer, ()) = soon("the answer", async { tokio::join!(asking, restart) }).await;
-    assert_eq!(answer.unwrap().text, "after the restart");
-}
-
-#[tokio::test]
-async fn a_client_that_is_dropped_is_resumed_without_running_finished_calls_again() {
-    let server = Folder::new(SCRIPT, "").serve().await;
-    let client = Client::new(&server.base).unwrap();
-    let ran: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (reached, mut reaches) = mpsc::unbounded_channel();
-    let tools = |is_stuck: bool| {
-        let (ran, reached) = (Arc::clone(&ran), reached.clone());
-        ClientTools::new().with("probe", "Records", any(), move |call| {
-            let word = call.arguments["word"].as_str().unwrap().to_owned();
-            ran.lock().unwrap().push(format!("{word} {}", call.id));
-            let is_stuck = is_stuck && word == "two";
-            if is_stuck {
-                reached.send(()).unwrap();
-            }
-            async move {
-                if is_stuck {
-                    std::future::pending::<()>().await;
-                }
-                Ok::<_, String>(word)
-            }
-        })
-    };
-    let first = tools(true);
-    let asking = async { client.ask("tester", "one after the other").named("resumed").tools(&first).await };
-    tokio::select! {
-        ended = asking => panic!("the second call never ends: {ended:?}"),
-        reached = soon("the second call", reaches.recv()) => reached.unwrap(),
-    }
-    let second = tools(false);
-    let answer = soon("the answer", async { client.resume("resumed").tools(&second).await }).await.unwrap();
-    assert_eq!((answer.query.as_str(), answer.text.as_str()), ("resumed", "two"));
-    let ran = ran.lock().unwrap().clone();
-    assert_eq!(ran.len(), 3, "{ran:?}");
-    assert!(ran[0].starts_with("one ") && ran[1].starts_with("two ") && ran[1] == ran[2], "{ran:?}");
-    // Asking the same question once more runs nothing: it is the same query.
-    let third = tools(false);
-    let again = client.ask("tester", "one after the other").named("resumed").tools(&third).await.unwrap();
-    assert_eq!(again.text, "two");
-}
-
-#[tokio::test]
-async fn a_client_that_is_killed_is_continued_by_the_next_one_under_the_same_name() {
-    let folder = Folder::new(SCRIPT, "").with_tools(&["probe"]);
-    let server = folder.serve().await;
-    let query = |command: &str| {
-        let mut query = bosun();
-        query.args(["query", "--agent", "tester", "one after the other", "--name", "killed", "--server", &server.base]);
-        query.args(["--tools", "tools.json", "--run", &format!("probe={command}")]).current_dir(folder.path());
-        query
-    };
-    // The first client never gets past the second call.
-    let stuck = "read arguments; echo \"$arguments\" >> log; case \"$arguments\" in *two*) touch stuck; while [ -e log ]; do sleep 0.1; done;; esac; echo first";
-    let mut first = query(stuck).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the second call", || folder.path().join("stuck").exists()).await;
-    first.kill().await.unwrap();
-    let output = run(&mut query("read arguments; echo \"$arguments\" >> log; echo second")).await;
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "second\n"), "{}", stderr(&output));
-    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
-    assert_eq!(log, "{\"word\":\"one\"}\n{\"word\":\"two\"}\n{\"word\":\"two\"}\n");
 }
 
 /// The events of a query, as the server sends them.

@@ -67,6 +67,7 @@ mod terminal;
 mod timeline;
 mod tool_calls;
 mod traces;
+mod transports;
 mod trees;
 mod upgrades;
 mod workers;

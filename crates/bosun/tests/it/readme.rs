@@ -9,7 +9,7 @@ use std::{fmt::Write, path::Path};
 use crate::program::{Server, bosun, free_port, run, run_shell, stderr, stdout, workspace};
 
 /// The blocks of a page that are marked with `language`.
-fn blocks(page: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(bool, String)> = None;
     for line in page.lines() {
@@ -24,7 +24,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-fn read(page: &str) -> String {
+pub(crate) fn read(page: &str) -> String {
     std::fs::read_to_string(workspace().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
@@ -182,6 +182,7 @@ async fn the_commands_of_the_a2a_page_run() {
     let output = run_page("docs/a2a.md", server.port(), directory.path()).await;
     assert!(output.contains("25% of 8,432 is 2,108\nTASK_STATE_COMPLETED\ncompleted\n"), "{output}");
     assert!(output.contains("statusUpdate") && output.contains("artifactUpdate"), "{output}");
+    assert_eq!(output.matches("25% of 8,432 is 2,108\n").count(), 2, "the client of the command line: {output}");
 }
 
 #[tokio::test]

@@ -49,8 +49,7 @@ impl Folder {
 
     /// A file `tools.json` with definitions of these tools.
     pub(crate) fn with_tools(self, names: &[&str]) -> Self {
-        let definition =
-            |name: &&str| json!({ "name": name, "description": "A tool", "parameters": { "type": "object" } });
+        let definition = |name: &&str| json!({ "name": name, "description": "A tool", "parameters": { "type": "object", "properties": {} } });
         let tools: Vec<_> = names.iter().map(definition).collect();
         self.write("tools.json", &json!(tools).to_string());
         self

@@ -20,6 +20,7 @@ use bosun_engine::{
 use bosun_reading::a2a_options::A2aOptions;
 
 use super::{
+    decisions::decisions_of,
     error::{A2aError, ErrorKind, task_not_found},
     input::input_of,
     negotiate::Generation,
@@ -34,7 +35,7 @@ use super::{
 use crate::{
     AppState,
     asking::{
-        cursor,
+        cursor, decisions,
         results::{self, Delivered, GivenResult},
         wait::MAX_WAIT,
     },
@@ -65,6 +66,13 @@ pub(super) enum Reply {
     Task(Box<ShownTask>),
     /// The answer itself, of an agent that replies with messages.
     Message(Box<TaskMessage>),
+}
+
+/// What a message to a task is.
+enum FollowUp {
+    Results(Vec<GivenResult>),
+    Decisions(Vec<AskedDecision>),
+    Words,
 }
 
 /// A task, and whether its client reads calls in the form of seed 003.
@@ -148,8 +156,9 @@ impl AgentRequest {
 
     async fn create(&self, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
         self.need(Right::Run)?;
-        if tools::results_of(&params.message.parts)?.is_some() {
-            let message = "tool results need the `taskId` of the task that asked for them";
+        let parts = &params.message.parts;
+        if tools::results_of(parts)?.is_some() || decisions_of(parts)?.is_some() {
+            let message = "results and decisions need the `taskId` of the task that asked for them";
             return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), "is missing".to_owned())]));
         }
         let input = input_of(&params.message.parts, &self.options())?;
@@ -185,16 +194,23 @@ impl AgentRequest {
         RequestKey { actor: self.caller.actor.id(), route: "a2a", key }
     }
 
-    /// The results that a message to a task brings, if it does, for a caller that may send it.
-    fn need_for_follow_up(&self, params: &SendParams) -> Result<Option<Vec<GivenResult>>, A2aError> {
-        let given = tools::results_of(&params.message.parts)?;
-        self.need(if given.is_some() { Right::Deliver } else { Right::Run })?;
-        Ok(given)
+    /// What a message to a task brings, for a caller that may send it.
+    fn need_for_follow_up(&self, params: &SendParams) -> Result<FollowUp, A2aError> {
+        let parts = &params.message.parts;
+        let (follow_up, right) = if let Some(given) = tools::results_of(parts)? {
+            (FollowUp::Results(given), Right::Deliver)
+        } else if let Some(asked) = decisions_of(parts)? {
+            (FollowUp::Decisions(asked), Right::Approve)
+        } else {
+            (FollowUp::Words, Right::Run)
+        };
+        self.need(right)?;
+        Ok(follow_up)
     }
 
-    /// Results for the calls of a task, or a text that supersedes them.
+    /// Results for the calls of a task, decisions about them, or a text that supersedes them.
     async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
-        let given = self.need_for_follow_up(&params)?;
+        let follow_up = self.need_for_follow_up(&params)?;
         let (key, snapshot) = self.find(id).await?;
         let context = task::context_id(&snapshot.head, &snapshot.transcript);
         if let Some(other) = params.message.context_id.as_ref().filter(|other| **other != context) {
@@ -205,10 +221,32 @@ impl AgentRequest {
             let message = "the tools of a task are frozen when it is created";
             return Err(A2aError::invalid(message, vec![("message.taskId".to_owned(), message.to_owned())]));
         }
-        match given {
+        match follow_up {
             // Also for a task that has ended: the same results again are a replay.
-            Some(given) => self.deliver(key, &snapshot, given, wait).await,
-            None => self.supersede(key, &snapshot, &params.message, wait).await,
+            FollowUp::Results(given) => self.deliver(key, &snapshot, given, wait).await,
+            FollowUp::Decisions(asked) => self.decide(key, asked, wait).await,
+            FollowUp::Words => self.supersede(key, &snapshot, &params.message, wait).await,
+        }
+    }
+
+    /// Records decisions, each for itself; an error if none of them was accepted.
+    async fn decide(
+        &self,
+        key: QueryKey,
+        asked: Vec<AskedDecision>,
+        wait: Option<Duration>,
+    ) -> Result<Snapshot, A2aError> {
+        let (mut refusal, mut is_accepted) = (None, false);
+        for one in asked {
+            let report = self.engine().decide(self.caller.actor.clone(), key.clone(), one, None).await?;
+            match decisions::accepted(&report) {
+                Ok(_) => is_accepted = true,
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        match refusal.filter(|_| !is_accepted) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(self.engine().get(&key, wait).await?),
         }
     }
 

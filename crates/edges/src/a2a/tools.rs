@@ -91,23 +91,11 @@ fn check(engine: &Engine, definitions: &Value, path: &str) -> Result<Vec<Tool>, 
     })
 }
 
-/// The results in a message; `None` if it has none. A message with results has nothing else: text next to them would
-/// reach no model.
+/// The results in a message; `None` if it has none.
 pub(super) fn results_of(parts: &[MessagePart]) -> Result<Option<Vec<GivenResult>>, A2aError> {
-    let lists: Vec<_> = parts
-        .iter()
-        .enumerate()
-        .filter_map(|(index, part)| match &part.content {
-            PartContent::Data(data) => Some((index, data.get("toolResults")?)),
-            _ => None,
-        })
-        .collect();
+    let lists = lists_of(parts, "toolResults", "tool results")?;
     if lists.is_empty() {
         return Ok(None);
-    }
-    if lists.len() < parts.len() {
-        let message = "a message with tool results must not have other parts: the model would not read them";
-        return Err(A2aError::invalid(message, vec![("message.parts".to_owned(), message.to_owned())]));
     }
     let count = lists.iter().filter_map(|(_, list)| list.as_array()).map(Vec::len).sum();
     check_count(count, "message.parts")?;
@@ -116,6 +104,28 @@ pub(super) fn results_of(parts: &[MessagePart]) -> Result<Option<Vec<GivenResult
         results.extend(read_results(list, part_path(index).as_str())?);
     }
     Ok(Some(results))
+}
+
+/// The lists that the data parts of a message have under `member`, each with the number of its part. A message with some
+/// has nothing else: a text next to them would reach no model.
+pub(super) fn lists_of<'m>(
+    parts: &'m [MessagePart],
+    member: &str,
+    meaning: &str,
+) -> Result<Vec<(usize, &'m Value)>, A2aError> {
+    let lists: Vec<_> = parts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, part)| match &part.content {
+            PartContent::Data(data) => Some((index, data.get(member)?)),
+            _ => None,
+        })
+        .collect();
+    if !lists.is_empty() && lists.len() < parts.len() {
+        let message = format!("a message with {meaning} must not have other parts: the model would not read them");
+        return Err(A2aError::invalid(message.clone(), vec![("message.parts".to_owned(), message)]));
+    }
+    Ok(lists)
 }
 
 fn check_count(results: usize, path: &str) -> Result<(), A2aError> {

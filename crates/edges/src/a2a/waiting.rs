@@ -128,6 +128,11 @@ impl OpenWork {
         calls.chain(approvals).chain(self.requests.iter().map(|request| request.id.clone())).collect()
     }
 
+    /// The same as ids of calls.
+    pub(super) fn call_ids(&self) -> Vec<CallId> {
+        self.ids().iter().filter_map(|id| id.parse().ok()).collect()
+    }
+
     /// The state of a task whose own query has this status: it works while it waits for queries below it, unless one of
     /// these needs something from outside.
     pub(super) fn state(&self, own: Status) -> TaskState {
@@ -165,6 +170,9 @@ impl OpenCall {
         shown["deadline"] = json!(self.deadline.to_rfc3339());
         if !self.agent_path.is_empty() {
             shown["agentPath"] = json!(self.agent_path);
+        }
+        if matches!(self.asked.route, CallRoute::Outside { claim: Some(_), .. }) {
+            shown["workers"] = json!(true);
         }
         shown
     }

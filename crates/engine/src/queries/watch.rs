@@ -120,6 +120,15 @@ impl Watch {
         }
     }
 
+    /// The subscriber was shown these calls below the query, in a snapshot. Those that wait no longer at the first look end
+    /// like any other.
+    #[must_use]
+    pub fn with_shown_below(mut self, calls: impl IntoIterator<Item = CallId>) -> Self {
+        self.shown.extend(calls);
+        self.open_below.clone_from(&self.shown);
+        self
+    }
+
     /// Whether the query has other subscribers.
     #[must_use]
     pub fn has_other_subscribers(&self) -> bool {

@@ -73,6 +73,17 @@ async fn a_watcher_that_starts_at_any_entry_sees_exactly_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_below_that_ended_before_the_first_look_is_reported_as_ended() {
+    let world = EngineWorld::new(script()).await;
+    let paused = world.submit(vec![outside("ask")]).await;
+    // The query has none below it, so whatever a snapshot has shown waits no longer.
+    let shown = call(&paused, 0);
+    let entries = journal(&world).await.len() as u64;
+    let mut watch = world.engine.watch(&key("q"), entries).await.unwrap().with_shown_below([shown]);
+    assert_eq!(watch.next().await.unwrap(), Some(Watched::BelowEnded(shown)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watcher_that_reconnects_after_a_turn_began_gets_its_text_too() {
     let world = EngineWorld::new(script()).await;
     world.submit(vec![outside("ask")]).await;

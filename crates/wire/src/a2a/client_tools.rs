@@ -36,6 +36,9 @@ pub struct OpenToolCall {
     /// The agents from the task's to the one that makes the call, if that is not the task's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_path: Vec<String>,
+    /// Another program may run it: a client without the tool leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workers: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ mod tools;
 
 use std::path::PathBuf;
 
-use bosun_client::{Client, ClientError, ClientTools, FinalAnswer, Question};
+use bosun_client::{A2aAgent, Client, ClientError, ClientTools, FinalAnswer, Key, Question};
 
 use serde_json::json;
 
@@ -18,15 +18,23 @@ pub(super) use prompt::TerminalPrompt;
 pub(super) use screen::{Detail, Screen, progress_line};
 pub(super) use tools::{Run, run_command};
 
-/// The options of every command that asks an agent.
+/// Who is asked. A command may add further ways to the group.
 #[derive(Debug, clap::Args)]
-pub(super) struct AgentOptions {
+#[group(id = "target", required = true, multiple = false)]
+struct Target {
     /// The agent to ask
-    #[arg(long, required_unless_present = "team", conflicts_with = "team")]
+    #[arg(long)]
     agent: Option<String>,
     /// The team to ask
     #[arg(long)]
     team: Option<String>,
+}
+
+/// The options of every command that asks an agent.
+#[derive(Debug, clap::Args)]
+pub(super) struct AgentOptions {
+    #[command(flatten)]
+    target: Target,
     /// JSON file with the definitions of your tools: name, description, parameters
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
@@ -46,11 +54,13 @@ pub(super) struct AgentOptions {
 impl AgentOptions {
     /// Checks tools and commands against each other; nothing is sent.
     pub(super) fn open(self) -> anyhow::Result<AgentClient> {
+        let Target { agent, team } = self.target;
         Ok(AgentClient {
             tools: tools::load(self.tools.as_deref(), self.runs)?,
+            key: self.server.key.clone(),
             client: self.server.open()?,
-            kind: if self.team.is_some() { "team" } else { "agent" },
-            target: self.team.or(self.agent).unwrap_or_default(),
+            kind: if team.is_some() { "team" } else { "agent" },
+            target: team.or(agent).unwrap_or_default(),
             tool_source: self.tool_source,
             timeout: self.timeout,
             prompt: TerminalPrompt::default(),
@@ -62,6 +72,7 @@ impl AgentOptions {
 #[derive(Debug)]
 pub(super) struct AgentClient {
     pub(super) client: Client,
+    key: Option<Key>,
     /// `agent` or `team`.
     pub(super) kind: &'static str,
     pub(super) target: String,
@@ -73,9 +84,23 @@ pub(super) struct AgentClient {
 
 impl AgentClient {
     /// The question to the agent, as the query of this name. The person at the terminal decides what the agent cannot.
-    pub(super) fn question(&self, name: &str, input: &str) -> Question<'_> {
-        let mut question = self.client.ask(&self.target, input).named(name).tools(&self.tools).decided_by(&self.prompt);
-        question = question.set("target", json!({ "type": self.kind, "name": self.target }));
+    pub(super) fn question<'a>(&'a self, name: &str, input: &str) -> Question<'a> {
+        let target = json!({ "type": self.kind, "name": self.target });
+        self.with_options(self.client.ask(&self.target, input).set("target", target), name)
+    }
+
+    /// The same to an agent of A2A, as the message of this id. Options that the protocol lacks are errors there.
+    pub(super) fn question_to<'a>(&'a self, agent: &'a A2aAgent, name: &str, input: &str) -> Question<'a> {
+        self.with_options(agent.ask(input), name)
+    }
+
+    /// Reads the card of an agent of A2A.
+    pub(super) async fn find(&self, url: &str) -> Result<A2aAgent, ClientError> {
+        A2aAgent::open(url, self.key.as_ref()).await
+    }
+
+    fn with_options<'a>(&'a self, question: Question<'a>, name: &str) -> Question<'a> {
+        let mut question = question.named(name).tools(&self.tools).decided_by(&self.prompt);
         if let Some(source) = &self.tool_source {
             question = question.set("toolSource", source.as_str());
         }

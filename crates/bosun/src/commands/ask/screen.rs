@@ -170,6 +170,11 @@ impl Screen {
         ))
     }
 
+    pub(in crate::commands) fn left_behind_at(&mut self, endpoint: &str) -> io::Result<()> {
+        self.end_text()?;
+        self.print(&format!("the task continues without this client, at {endpoint}; the same --name continues it"))
+    }
+
     fn complete(&mut self, status: &str) -> io::Result<()> {
         self.end_text()?;
         let is_on_terminal = self.live && self.answer == self.streamed;

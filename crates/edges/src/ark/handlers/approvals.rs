@@ -3,16 +3,11 @@
 //! A decision is read whole before anything is recorded. Only the words `approved` and `rejected` decide something; any
 //! other text that a person sends while an approval is open is a rejection with that reason, never consent.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{extract::State, response::Response};
-use bosun_core::{
-    CallId, ContentHash, Namespace,
-    ceiling::REASON_BYTES,
-    head::Decided,
-    machine::{Decision, DecisionVerdict},
-};
-use bosun_engine::{AskedDecision, DecideReport, DecisionTarget, QueryKey, store::QueryPage};
+use bosun_core::{CallId, ContentHash, Namespace, machine::Decision};
+use bosun_engine::{AskedDecision, DecisionTarget, QueryKey, store::QueryPage};
 use bosun_reading::{Field, FieldTable, table::text_schema};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,12 +24,13 @@ use crate::{
         },
         reading::fields::{WAIT, read_body_wait},
     },
+    asking::decisions::{accepted, bounded, read_decision, read_hash},
     auth::gate::{Caller, RequestNamespace},
     http::{
         answer::Json,
         error::{ApiError, Code, call_not_found, clip},
         extract::JsonBody,
-        report::{BodyFields, RequestReport},
+        report::RequestReport,
         warning::with_warnings,
     },
 };
@@ -219,93 +215,9 @@ fn conclude(
     Ok(DecisionPost { call, decision, is_text, seen, wait, warnings })
 }
 
-fn read_decision(fields: &BodyFields<'_>) -> Option<Decision> {
-    let is_given = fields.has("decision");
-    let word = fields.text("decision");
-    let reason = bounded(fields, "reason");
-    let arguments = match fields.get("arguments") {
-        Some(value @ Value::Object(_)) => Some(Arc::new(value)),
-        Some(other) => {
-            fields.wrong_field("arguments", &other, "an object", "");
-            None
-        }
-        None => None,
-    };
-    match word.as_deref() {
-        Some("approved") => Some(Decision::Approved { arguments }),
-        Some("rejected") if arguments.is_some() => {
-            fields.reject("arguments", "contradiction", "have no effect on a call that is rejected");
-            None
-        }
-        Some("rejected") => Some(Decision::Rejected { reason }),
-        Some(_) => {
-            fields.reject("decision", "invalid_value", "must be `approved` or `rejected`");
-            None
-        }
-        None if is_given => None,
-        None => {
-            fields.reject("decision", "missing", "is missing: `approved` or `rejected`");
-            None
-        }
-    }
-}
-
-fn bounded(fields: &BodyFields<'_>, name: &str) -> Option<String> {
-    let text = fields.text(name);
-    if text.as_ref().is_some_and(|text| text.len() > REASON_BYTES) {
-        fields.reject(name, "too_large", format!("has more than {REASON_BYTES} bytes"));
-    }
-    text
-}
-
-fn read_hash(fields: &BodyFields<'_>) -> Option<ContentHash> {
-    let written = fields.text("hash")?;
-    let hash = written.parse().ok();
-    if hash.is_none() {
-        fields.reject("hash", "invalid_value", "must be the `hash` of the approval: 64 hexadecimal digits");
-    }
-    hash
-}
-
 fn word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Approved { .. } => "approved",
         Decision::Rejected { .. } => "rejected",
     }
-}
-
-/// Whether a report only repeats what was decided before; an error if no decision was accepted.
-fn accepted(report: &DecideReport) -> Result<bool, ApiError> {
-    let is = |wanted| report.verdicts.iter().any(|(_, verdict)| *verdict == wanted);
-    if is(DecisionVerdict::Accepted) {
-        return Ok(false);
-    }
-    if is(DecisionVerdict::Replayed) {
-        return Ok(true);
-    }
-    let refusal = report.verdicts.iter().find_map(|(call, verdict)| refusal(*call, *verdict));
-    Err(refusal.unwrap_or_else(|| ApiError::new(Code::ApprovalNotOpen, "no call waits for approval")))
-}
-
-fn refusal(call: CallId, verdict: DecisionVerdict) -> Option<ApiError> {
-    let (code, message) = match verdict {
-        DecisionVerdict::Accepted | DecisionVerdict::Replayed => return None,
-        DecisionVerdict::AlreadyDecided(Decided::Approved) => {
-            (Code::AlreadyDecided, format!("call `{call}` was approved already; that decision stays"))
-        }
-        DecisionVerdict::AlreadyDecided(Decided::Rejected) => {
-            (Code::AlreadyDecided, format!("call `{call}` was rejected already; that decision stays"))
-        }
-        DecisionVerdict::OtherArguments => {
-            let message = format!("`hash` is not that of the arguments of call `{call}`: read the approval again");
-            (Code::ArgumentsChanged, message)
-        }
-        DecisionVerdict::Expired => {
-            (Code::ApprovalExpired, format!("call `{call}` was not decided in time; the agent continued without it"))
-        }
-        DecisionVerdict::Cancelled => (Code::CallCancelled, format!("call `{call}` is void: the query has ended")),
-        DecisionVerdict::Unknown => return Some(call_not_found(&call.to_string())),
-        DecisionVerdict::NotAwaiting => (Code::ApprovalNotOpen, format!("call `{call}` does not wait for approval")),
-    };
-    Some(ApiError::new(code, message))
 }
