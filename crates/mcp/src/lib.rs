@@ -17,6 +17,7 @@ mod listener;
 mod name;
 mod pins;
 mod pool;
+mod reaper;
 mod redact;
 mod runner;
 mod server;
@@ -24,3 +25,4 @@ mod session;
 mod stdio;
 
 pub use host::Host;
+pub use reaper::{REAP_COMMAND, reap};

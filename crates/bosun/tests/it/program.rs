@@ -128,9 +128,14 @@ impl Server {
         self.base.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }
 
+    /// Kills the process, which cannot do anything about it.
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.expect("the server is killed");
+    }
+
     /// Kills the process and starts another on the same data and the same port.
     pub(crate) async fn kill_and_restart(&mut self) {
-        self.child.kill().await.expect("the server is killed");
+        self.kill().await;
         (self.child, self.base) = Self::spawn(self.data.path(), &self.manifests, self.port(), &self.options).await;
     }
 

@@ -169,7 +169,7 @@ async fn a_form_is_answered_with_its_defaults_if_the_operator_says_so_and_declin
 }
 
 #[tokio::test]
-async fn programs_end_with_the_server() {
+async fn programs_end_with_the_server_even_if_it_is_killed() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     world.stand_in("stubborn", "ignores-end", "");
     let mut server = world.start().await;
@@ -183,6 +183,10 @@ async fn programs_end_with_the_server() {
     assert_eq!(running(), 1);
     server.stop().await;
     assert_eq!(running(), 0);
+    let mut server = world.start().await;
+    world.until_tool(&server, "stubborn-echo").await;
+    server.kill().await;
+    until("the end of the program", || running() == 0).await;
 }
 
 #[tokio::test]
