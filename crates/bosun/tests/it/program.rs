@@ -160,6 +160,14 @@ impl Server {
     }
 }
 
+/// How many programs run with this file among their arguments.
+pub(crate) fn running(marker: &Path) -> usize {
+    let marker = marker.to_string_lossy().into_owned();
+    let processes = std::fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
+    let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    commands.filter(|command| String::from_utf8_lossy(command).contains(&marker)).count()
+}
+
 /// Runs the lines of a page in one shell, in a directory with the examples, and with the program on the path.
 pub(crate) async fn run_shell(script: &str, directory: &Path) -> Output {
     let program = program();
