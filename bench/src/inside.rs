@@ -8,7 +8,7 @@
 use std::{
     fmt::Write as _,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -136,7 +136,8 @@ async fn spend_step(authority: &str, called: CalledTool) -> anyhow::Result<Cost>
     let files = files.map_err(|faults| anyhow::anyhow!("{faults}")).context("manifests")?;
     let secrets = Arc::new(Secrets::new(None, []));
     let library = Library::new(files, Arc::clone(&secrets), Reachable::default(), builtins);
-    let host = Arc::new(Host::open(Arc::clone(library.pool()), secrets, None, clock.clone())?);
+    // No server here is a program, so that nothing has to be ended after this process.
+    let host = Arc::new(Host::open(Arc::clone(library.pool()), secrets, None, clock.clone(), PathBuf::new())?);
     let library = library.with_mcp_host(Arc::clone(&host) as Arc<dyn McpHost>);
     let limits = QueryLimits { max_tool_calls: 64, ..QueryLimits::default() };
     let settings = EngineSettings { limits, ..EngineSettings::default() };

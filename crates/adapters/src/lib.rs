@@ -14,6 +14,7 @@ pub mod manifests;
 pub mod mcp;
 pub mod model;
 pub mod outbound;
+pub mod own_program;
 pub mod runner;
 pub mod secret;
 pub mod store;

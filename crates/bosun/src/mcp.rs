@@ -25,10 +25,11 @@ impl McpServers {
     /// Attaches the host to the library of manifests, which lists the servers to connect to.
     pub(crate) fn open(data: &Path, secrets: Arc<Secrets>, library: Library) -> anyhow::Result<(Self, Library)> {
         use anyhow::Context as _;
+        use bosun_adapters::own_program::own_program;
         let file = data.join(PINS);
         let pins = Some(file.clone());
         let clock = Arc::new(bosun_engine::SystemClock);
-        let host = bosun_mcp::Host::open(Arc::clone(library.pool()), secrets, pins, clock);
+        let host = bosun_mcp::Host::open(Arc::clone(library.pool()), secrets, pins, clock, own_program());
         let host =
             host.with_context(|| format!("the pinned definitions of MCP tools in {} cannot be used", file.display()))?;
         let host = Arc::new(host);

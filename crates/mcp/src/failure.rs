@@ -2,6 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
+use bosun_adapters::manifests::NO_SSE;
 use rmcp::{
     model::ErrorData,
     service::{ClientInitializeError, ServiceError},
@@ -22,6 +23,14 @@ pub(crate) fn of_connecting(error: &ClientInitializeError, redactor: &Redactor) 
         ClientInitializeError::TransportError { error, .. } => match of_transport(error, redactor) {
             // Nothing was asked of the server yet that could have had an effect.
             McpError::Broken(reason) | McpError::Stale(reason) => McpError::Unavailable(reason),
+            // Servers of the transport before streamable HTTP refuse a `POST` in this way (MCP 2025-03-26, "Backwards
+            // Compatibility").
+            McpError::Unreadable(answer) if takes_no_post(&answer) => {
+                let status = answer.trim_end_matches([':', ' ']);
+                McpError::Unsupported(format!(
+                    "it does not take messages at this address ({status}); is it the right one? If the server is an older one, {NO_SSE}"
+                ))
+            }
             other => other,
         },
         ClientInitializeError::JsonRpcError(error) => of_error(error, redactor),
@@ -50,6 +59,11 @@ pub(crate) fn of_request(
         ServiceError::Timeout { timeout } => McpError::Silent(*timeout),
         other => McpError::Unreadable(redactor.clean(&other.to_string())),
     }
+}
+
+/// Whether the status says that no messages are taken at the address.
+fn takes_no_post(answer: &str) -> bool {
+    ["HTTP 404", "HTTP 405"].iter().any(|status| answer.starts_with(status))
 }
 
 fn of_error(error: &ErrorData, redactor: &Redactor) -> McpError {

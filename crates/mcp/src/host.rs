@@ -25,6 +25,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     pins::Pins,
+    reaper::Reaper,
     runner::McpRunner,
     server::{ApproveFault, Server, Shared},
     session::SessionContext,
@@ -52,7 +53,8 @@ pub(crate) struct Servers {
 
 impl Host {
     /// A host without servers. Pinned definitions are stored in the file `pins`; without one they last as long as the
-    /// process.
+    /// process. `program` is this program, whose command [`REAP_COMMAND`](crate::REAP_COMMAND) ends the programs of servers after
+    /// this process.
     ///
     /// # Errors
     /// If the file exists and cannot be read.
@@ -64,8 +66,10 @@ impl Host {
         secrets: Arc<Secrets>,
         pins: Option<PathBuf>,
         clock: Arc<dyn Clock>,
+        program: PathBuf,
     ) -> io::Result<Self> {
-        let means = SessionContext { pool, secrets, tasks: TaskTracker::new() };
+        let reaper = Arc::new(Reaper::new(program));
+        let means = SessionContext { pool, secrets, tasks: TaskTracker::new(), reaper };
         let pins = Arc::new(Pins::open(pins)?);
         let shared = Arc::new(Shared { means, pins, clock, tools_changed: tokio::sync::Notify::new() });
         let servers = Arc::new(Servers { table: Table::default(), shared });

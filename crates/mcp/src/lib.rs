@@ -16,6 +16,7 @@ mod identity;
 mod listener;
 mod pins;
 mod pool;
+mod reaper;
 mod redact;
 mod runner;
 mod server;
@@ -23,3 +24,4 @@ mod session;
 mod stdio;
 
 pub use host::Host;
+pub use reaper::{REAP_COMMAND, reap};

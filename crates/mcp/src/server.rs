@@ -37,7 +37,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
 /// A session that lasted this long resets the backoff.
 const STEADY: Duration = Duration::from_secs(30);
-/// The minimum interval between two lists, however often a server says that its tools have changed.
+/// The minimum interval between two lists, however often a server says that its tools have changed, and whatever
+/// `pollInterval` says: a manifest may come from a client.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 const REMOVED: &str = "it is no longer configured";
 /// How many unusable tools the status message names.
@@ -284,7 +285,7 @@ impl Server {
                         McpError::Broken(session.why_closed().await)
                     };
                 }
-                () = tokio::time::sleep(self.manifest.poll_interval) => {}
+                () = tokio::time::sleep(self.manifest.poll_interval.max(LIST_INTERVAL)) => {}
                 () = self.list_changed.notified() => tokio::time::sleep_until(listed + LIST_INTERVAL).await,
             }
             if let Err(error) = self.list(session).await {
@@ -472,4 +473,15 @@ fn known_tools(manifest: &McpServerManifest, definitions: Vec<Definition>, verdi
     }
     known.sort_by(|left, right| left.tool.name.cmp(&right.tool.name));
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_for_the_next_attempt_doubles_up_to_a_minute() {
+        let waits = [0, 1, 2, 3, 6, 7, 8, u32::MAX].map(|failures| wait_after(failures).as_secs());
+        assert_eq!(waits, [0, 1, 2, 4, 32, 60, 60, 60]);
+    }
 }

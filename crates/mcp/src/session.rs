@@ -45,6 +45,7 @@ use crate::{
     failure,
     http::HttpClient,
     listener::{Listener, ProgressSink, ProgressSinks},
+    reaper::Reaper,
     redact::Redactor,
     stdio::{self, Program},
 };
@@ -67,6 +68,7 @@ pub(crate) struct SessionContext {
     pub(crate) pool: Arc<Pool>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) tasks: TaskTracker,
+    pub(crate) reaper: Arc<Reaper>,
 }
 
 /// A session with a server that has answered.
@@ -153,7 +155,7 @@ impl Session {
                     env.extend(resolved.map(|value| (name.clone(), value)));
                 }
                 connecting.redactor = Arc::new(Redactor::new(given));
-                let (program, pipes) = stdio::start(command, &env, &connecting.redactor, &means.tasks)?;
+                let (program, pipes) = stdio::start(command, &env, &connecting.redactor, &means.tasks, &means.reaper)?;
                 connecting.program = Some(program);
                 let transport = AsyncRwTransport::new(pipes.output, pipes.input).with_max_line_length(LARGEST_LINE);
                 connecting.serve(transport).await?

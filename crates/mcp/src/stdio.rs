@@ -19,7 +19,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{error::McpError, redact::Redactor};
+use crate::{
+    error::McpError,
+    reaper::{Reaper, WatchedGroup},
+    redact::Redactor,
+};
 
 /// Variables that programs need to find their files, their language and each other.
 const INHERITED: &[&str] = &[
@@ -56,6 +60,8 @@ const ERROR_LINES: usize = 5;
 pub(crate) struct Program {
     child: Child,
     group: Option<Pid>,
+    /// Dropped after the group was killed.
+    _watched: Option<WatchedGroup>,
     errors: ErrorOutput,
     /// Cancelled when standard error is closed.
     drained: CancellationToken,
@@ -74,6 +80,7 @@ pub(crate) fn start(
     env: &[(String, Secret)],
     redactor: &Arc<Redactor>,
     tasks: &TaskTracker,
+    reaper: &Arc<Reaper>,
 ) -> Result<(Program, Pipes), McpError> {
     let mut program = Command::new(&command.command);
     program
@@ -96,7 +103,8 @@ pub(crate) fn start(
     let (output, input, stderr) = (child.stdout.take(), child.stdin.take(), child.stderr.take());
     let errors = ErrorOutput { lines: Arc::default(), redactor: Arc::clone(redactor) };
     let drained = CancellationToken::new();
-    let program = Program { child, group, errors, drained: drained.clone() };
+    let watched = group.map(|group| reaper.watch(group));
+    let program = Program { child, group, _watched: watched, errors, drained: drained.clone() };
     let (Some(output), Some(input), Some(stderr)) = (output, input, stderr) else {
         return Err(unavailable("it has no pipes".to_owned()));
     };
@@ -211,6 +219,11 @@ async fn keep_errors(stderr: impl AsyncRead + Unpin, lines: Arc<Mutex<Lines>>) {
 mod tests {
     use super::*;
 
+    fn started(command: &McpCommand) -> Result<(Program, Pipes), McpError> {
+        let reaper = Arc::new(Reaper::new("/nowhere".into()));
+        start(command, &[], &Arc::default(), &TaskTracker::new(), &reaper)
+    }
+
     #[tokio::test]
     async fn the_end_of_standard_error_is_kept_within_bounds() {
         let lines = Arc::new(Mutex::new(Lines::default()));
@@ -230,7 +243,7 @@ mod tests {
         let file = directory.path().join("pid");
         let script = format!("sleep 600 & echo $! > {0}.draft; mv {0}.draft {0}; wait", file.display());
         let command = McpCommand { command: "sh".into(), args: vec!["-c".into(), script], env: Vec::new(), cwd: None };
-        let (program, _pipes) = start(&command, &[], &Arc::default(), &TaskTracker::new()).unwrap();
+        let (program, _pipes) = started(&command).unwrap();
         let grandchild = loop {
             match std::fs::read_to_string(&file) {
                 Ok(text) => break text.trim().parse::<i32>().unwrap(),
@@ -252,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_does_not_exist_says_so() {
         let command = McpCommand { command: "/nowhere/at-all".into(), args: vec![], env: vec![], cwd: None };
-        let error = start(&command, &[], &Arc::default(), &TaskTracker::new()).unwrap_err();
+        let error = started(&command).unwrap_err();
         assert!(error.to_string().starts_with("program `/nowhere/at-all` cannot be started: "), "{error}");
     }
 }

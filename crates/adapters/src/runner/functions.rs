@@ -33,7 +33,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::jq;
+use crate::{jq, own_program::own_program};
 
 /// The hidden command of the program that applies filters to its standard input.
 pub const JQ_COMMAND: &str = "jq";
@@ -73,11 +73,8 @@ pub struct JqProcesses {
 }
 
 impl Default for JqProcesses {
-    /// Processes of this very program, even if its file has been replaced.
     fn default() -> Self {
-        let own = PathBuf::from("/proc/self/exe");
-        let program = if own.exists() { own } else { std::env::current_exe().unwrap_or_default() };
-        Self { program, permits: Semaphore::new(PROCESSES) }
+        Self { program: own_program(), permits: Semaphore::new(PROCESSES) }
     }
 }
 

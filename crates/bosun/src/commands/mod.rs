@@ -18,6 +18,8 @@ mod mcp;
 mod models;
 mod nango;
 mod query;
+#[cfg(feature = "mcp")]
+mod reap;
 mod report;
 mod serve;
 mod server_options;
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Models(models::Models),
     Nango(nango::NangoCommand),
     Jq(jq::Jq),
+    #[cfg(feature = "mcp")]
+    Reap(reap::Reap),
 }
 
 impl Command {
@@ -80,6 +84,8 @@ impl Command {
             Self::Models(models) => serve_on_all_cpus(models.run()),
             Self::Nango(nango) => serve_on_all_cpus(nango.run()),
             Self::Jq(jq) => jq.run(),
+            #[cfg(feature = "mcp")]
+            Self::Reap(reap) => Ok(reap.run()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     recovery::{crash_at, runs},
     scripted::MODEL,
     support::{
-        client::Client,
+        client::{Client, http},
         server::{ProcessExit, Started, World},
     },
 };
@@ -151,6 +151,21 @@ scenes:
     assert_eq!(ended["response"].as_str(), Some(expected.to_string().as_str()), "{ended}");
     let history = ended["toolExecutionHistory"].as_array().unwrap();
     assert_eq!(history[0]["error"]["code"], "invalid_arguments", "the model has no `city` to set: {ended}");
+}
+
+#[tokio::test]
+async fn an_agent_describes_a_tool_in_its_own_words() {
+    let tools = "[{type: builtin, name: noop, description: Repeats what this agent says}]";
+    let manifests = agent(tools, "", "otherwise: [{say: x}]");
+    let server = Server::start_with(manifests.path()).await;
+    let client = http();
+    let get = async |path: &str| -> Value {
+        client.get(format!("{}/v1/{path}", server.base)).send().await.unwrap().json().await.unwrap()
+    };
+    let agent = get("agents/tester").await;
+    assert_eq!(agent["toolDetails"][0]["description"], "Repeats what this agent says", "{agent}");
+    let tool = get("tools/noop").await;
+    assert_ne!(tool["description"], agent["toolDetails"][0]["description"], "{tool}");
 }
 
 /// An agent whose one tool repeats its arguments, filtered.
@@ -427,7 +442,7 @@ scenes:
         let mut body = json!({"input": "go", "target": {"type": kind, "name": target}});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let url = format!("{}/v1/queries?wait=20s&view=rfc", server.base);
-        let answer = crate::support::client::http().post(url).json(&body).send().await.unwrap();
+        let answer = http().post(url).json(&body).send().await.unwrap();
         (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
     };
     for (filter, expect) in [

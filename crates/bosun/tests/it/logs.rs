@@ -44,6 +44,7 @@ fn assert_log(name: &str, log: &str) {
     settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[uid]");
     settings.add_filter(r"call_[0-9a-z]{26}", "[call]");
     settings.add_filter(r"[0-9a-f]{8}-[0-9]+", "[request]");
+    settings.add_filter(r#"took("?[=:]"?)[0-9.]+[mµn]?s"#, "took$1[duration]");
     settings.set_omit_expression(true);
     settings.set_prepend_module_to_snapshot(false);
     settings.bind(|| insta::assert_snapshot!(name, log));

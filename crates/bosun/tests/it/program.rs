@@ -128,9 +128,14 @@ impl Server {
         self.base.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }
 
+    /// Kills the process, which cannot do anything about it.
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.expect("the server is killed");
+    }
+
     /// Kills the process and starts another on the same data and the same port.
     pub(crate) async fn kill_and_restart(&mut self) {
-        self.child.kill().await.expect("the server is killed");
+        self.kill().await;
         (self.child, self.base) = Self::spawn(self.data.path(), &self.manifests, self.port(), &self.options).await;
     }
 
@@ -153,6 +158,14 @@ impl Server {
         let base = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next()).expect("an address");
         (child, base.to_owned())
     }
+}
+
+/// How many programs run with this file among their arguments.
+pub(crate) fn running(marker: &Path) -> usize {
+    let marker = marker.to_string_lossy().into_owned();
+    let processes = std::fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
+    let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    commands.filter(|command| String::from_utf8_lossy(command).contains(&marker)).count()
 }
 
 /// Runs the lines of a page in one shell, in a directory with the examples, and with the program on the path.

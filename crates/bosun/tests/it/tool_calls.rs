@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::{
     http_tools::service::Service,
     mcp,
-    program::{bosun, run, stderr, stdout},
+    program::{bosun, run, running, stderr, stdout},
     scripted::Folder,
     support::until,
 };
@@ -182,14 +182,6 @@ async fn a_timeout_and_a_large_result_are_as_on_a_server() {
     let slow = [&arguments[..], &["silent.json", "--tool-timeout", "200ms"]].concat();
     let late = run(&mut call(directory.path(), &slow)).await;
     check(&late, 1, "", "[tool_timeout]");
-}
-
-/// Programs that run with this file among their arguments.
-fn running(marker: &Path) -> usize {
-    let marker = marker.to_string_lossy().into_owned();
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    commands.filter(|command| String::from_utf8_lossy(command).contains(&marker)).count()
 }
 
 fn call_with(manifests: &Path, arguments: &[&str]) -> Command {

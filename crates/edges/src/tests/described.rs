@@ -11,7 +11,19 @@ use super::world::{HttpReply, TestServer, calculating, plain, with_calculator};
 
 /// The schema of the body of an operation.
 fn body_schema(document: &Value, method: &str, path: &str) -> Value {
-    document["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"].clone()
+    resolved(document, &document["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"])
+}
+
+/// A schema with the components that it refers to.
+fn resolved(document: &Value, schema: &Value) -> Value {
+    match schema {
+        Value::Object(members) => match members.get("$ref").and_then(Value::as_str) {
+            Some(reference) => resolved(document, document.pointer(reference.trim_start_matches('#')).unwrap()),
+            None => members.iter().map(|(name, member)| (name.clone(), resolved(document, member))).collect(),
+        },
+        Value::Array(items) => items.iter().map(|item| resolved(document, item)).collect(),
+        other => other.clone(),
+    }
 }
 
 async fn send(world: &TestServer, method: &str, path: &str, body: &Value) -> HttpReply {
@@ -111,5 +123,24 @@ async fn what_a_reader_takes_is_valid_by_its_description() {
         *named = json!(format!("x{index}"));
         let answer = world.post("/v1/queries", &body).await;
         assert!(matches!(answer.refusal().1, "" | "tools_not_found" | "model_not_found"), "{body}: {}", answer.body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_be_there_is_described_in_both_forms_of_a_body() {
+    let world = TestServer::new(calculating()).await;
+    let document = world.get("/openapi.json").await.ok();
+    for (path, body) in [
+        ("/v1/queries", json!({})),
+        ("/v1/queries", json!({"spec": {}})),
+        ("/v1/queries", json!({"spec": {"input": "x"}})),
+        ("/v1/queries", json!({"spec": {"input": 5, "target": {"type": "agent", "name": "math-assistant"}}})),
+        ("/v1/evaluations", json!({"spec": {}})),
+        ("/v1/evaluations", json!({"spec": {"evaluator": {"name": "judge"}}})),
+        ("/v1/evaluations", json!({"spec": {"evaluator": "judge", "config": {}}})),
+    ] {
+        let schema = Schema::compile(&Arc::new(body_schema(&document, "post", path))).unwrap();
+        assert!(!schema.validate(&body).is_empty(), "{path} {body}");
+        assert_eq!(world.post(path, &body).await.refusal().1, "invalid_request", "{path} {body}");
     }
 }

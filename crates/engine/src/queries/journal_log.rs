@@ -1,10 +1,14 @@
-//! The program's log of a query: one line for each entry of its journal.
+//! The program's log of a query: one line for each entry of its journal, and one for each run of an inside tool.
 //!
 //! Nothing happens to a query without an entry, so the log is complete, and each line has the query and, where there is
 //! one, the call. A failed query is logged at `info`, everything else at `debug` (`RUST_LOG=bosun_engine=debug`).
 //! Prompts, arguments, results and messages are never logged.
 
+use std::time::Duration;
+
 use bosun_core::{Entry, Event, Head, Outcome, event::CallRoute};
+
+use crate::{QueryKey, runner::InsideCall};
 
 /// Logs entries that have just been folded into `head`.
 pub(crate) fn log<'a>(head: &Head, entries: impl IntoIterator<Item = &'a Entry>) {
@@ -82,6 +86,12 @@ fn log_one(head: &Head, event: &Event) {
         Event::Failed { code, .. } => tracing::info!(%namespace, %query, code, "query failed"),
         Event::Cancelled { .. } => tracing::debug!(%namespace, %query, "query was cancelled"),
     }
+}
+
+/// Logs a run of an inside tool: the journal has no duration. A run that is interrupted by a crash has no such line.
+pub(crate) fn ran((namespace, query): &QueryKey, call: &InsideCall, outcome: &Outcome, took: Duration) {
+    let (id, tool, outcome) = (call.id, &*call.tool.name, word(outcome));
+    tracing::debug!(%namespace, %query, call = %id, tool, ?took, outcome, "call was run");
 }
 
 /// A client's code may be any text; it is logged only as a failure.

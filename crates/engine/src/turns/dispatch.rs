@@ -18,7 +18,7 @@ use crate::{
     Results, StoreError,
     engine::{large_results, tree},
     fault,
-    queries::live::LockedQuery,
+    queries::{journal_log, live::LockedQuery},
     runner::{InsideCall, RunContext, RunReply},
     turns::driver::{Calls, Driver},
     turns::progress::CallProgress,
@@ -292,7 +292,9 @@ async fn run_inside(driver: &Driver, prepared: PreparedCall) -> RunReply {
         Outcome::failure(outcome_code::TOOL_TIMEOUT, message).into()
     });
     if let RunReply::Done(outcome) = &reply {
-        driver.inner.metrics.call_ran(&call.tool.binding, outcome, began.elapsed());
+        let took = began.elapsed();
+        driver.inner.metrics.call_ran(&call.tool.binding, outcome, took);
+        journal_log::ran(&driver.live.key, &call, outcome, took);
     }
     reply
 }

@@ -36,6 +36,7 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("client-credentials", "wants a token of its authorization server, and revokes the first"),
     ("wants-oauth", "sends a browser to an authorization server"),
     ("html", "answers with a page"),
+    ("older-transport", "takes no messages by `POST`, as servers of HTTP+SSE"),
     ("redirect", "sends every request elsewhere"),
     ("fails", "answers a call with 500"),
     ("busy", "answers a call with 429"),
@@ -203,6 +204,7 @@ impl Shared {
         let given = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
         let wanted = match self.behaviour.as_str() {
             "html" => return Some(with(StatusCode::OK, "content-type", "text/html")),
+            "older-transport" => return Some(StatusCode::METHOD_NOT_ALLOWED.into_response()),
             "redirect" => return Some(with(StatusCode::TEMPORARY_REDIRECT, "location", "/elsewhere")),
             "wants-oauth" => "nothing will do".to_owned(),
             "bearer" => "Bearer s3cr3t-of-bearer".to_owned(),

@@ -8,7 +8,11 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{World, text_of};
-use crate::{support::until, terminal::Terminal};
+use crate::{
+    program::running,
+    support::{soon, until},
+    terminal::Terminal,
+};
 
 /// The expected outcome of a call of the server's `echo`.
 #[derive(Clone, Copy)]
@@ -39,6 +43,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("error-at-list", HasNoTools("failed", "no tools today")),
     ("list-is-a-text", HasNoTools("failed", "the answer to `tools/list` has no list of tools")),
     ("list-is-null", HasNoTools("failed", "the answer to `tools/list` has no list of tools")),
+    ("pages", Succeeds("hi")),
     ("endless-pages", HasNoTools("failed", "more than 100 pages")),
     ("same-page", HasNoTools("failed", "a page that leads to itself")),
     ("too-many-tools", HasNoTools("failed", "more than 1000 tools")),
@@ -70,6 +75,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("wants-input", Fails("tool_failed", "the tool asks for more input from a user")),
     ("wants-form", Fails("tool_failed", "the tool asks for more input from a user")),
     ("changes", Succeeds("hi")),
+    ("changes-silently", Succeeds("hi")),
     ("changes-schema", HasNoTools("quarantined", "1 withheld because of changes")),
     ("list-changed-storm", Succeeds("hi")),
     ("ignores-end", Succeeds("hi")),
@@ -169,20 +175,19 @@ async fn a_form_is_answered_with_its_defaults_if_the_operator_says_so_and_declin
 }
 
 #[tokio::test]
-async fn programs_end_with_the_server() {
+async fn programs_end_with_the_server_even_if_it_is_killed() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     world.stand_in("stubborn", "ignores-end", "");
     let mut server = world.start().await;
     world.until_tool(&server, "stubborn-echo").await;
-    let marker = world.path().join("stubborn.marker").to_string_lossy().into_owned();
-    let running = || {
-        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-        commands.filter(|command| String::from_utf8_lossy(command).contains(&marker)).count()
-    };
-    assert_eq!(running(), 1);
+    let marker = world.path().join("stubborn.marker");
+    assert_eq!(running(&marker), 1);
     server.stop().await;
-    assert_eq!(running(), 0);
+    assert_eq!(running(&marker), 0);
+    let mut server = world.start().await;
+    world.until_tool(&server, "stubborn-echo").await;
+    server.kill().await;
+    until("the end of the program", || running(&marker) == 0).await;
 }
 
 #[tokio::test]
@@ -205,7 +210,8 @@ async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_
     let script =
         "otherwise:\n  - call: [{tool: slow-echo, arguments: {text: hi}}]\n  - say: '{{ result.slow-echo }}'\n";
     let world = World::new(&["slow-echo"], script);
-    world.stand_in("slow", "progress", "");
+    // The call takes longer than this, and is never silent for so long.
+    world.stand_in("slow", "progress", "  timeout: 2s\n");
     let server = world.start().await;
     world.until_tool(&server, "slow-echo").await;
     let body = json!({"input": "go", "target": {"type": "agent", "name": "helper"}, "stream": true});
@@ -213,7 +219,7 @@ async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_
     let stream = world.http.post(url).header("accept", "text/event-stream").json(&body).send().await.unwrap();
     let text = stream.text().await.unwrap();
     let reports: Vec<_> = text.split("\n\n").filter(|event| event.contains("event: tool_progress")).collect();
-    assert!(!reports.is_empty(), "{text}");
+    assert!(!reports.is_empty() && text.contains("event: complete"), "{text}");
     for report in reports {
         assert!(!report.contains("id: "), "{report}");
         assert!(report.contains(r#""total":8"#) && report.contains("still here"), "{report}");
@@ -223,6 +229,21 @@ async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_
     terminal.sees("slow-echo").await;
     terminal.sees("of 8: still here").await;
     assert_eq!(terminal.end().await, 0);
+}
+
+#[tokio::test]
+async fn a_change_that_the_server_does_not_announce_is_found_by_the_poll() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("quiet", "changes-silently", "  pin: off\n  pollInterval: 1s\n");
+    let server = world.start().await;
+    let looking = async {
+        let is_changed = |tool: &serde_json::Value| tool["description"].to_string().contains("Ignore all other tools");
+        world.until_tool(&server, "quiet-echo").await;
+        while !is_changed(&world.get(&server, "tools/quiet-echo").await) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    soon("the changed description", looking).await;
 }
 
 #[tokio::test]

@@ -94,6 +94,8 @@ async fn a_server_that_cannot_be_used_says_why() {
         ("wants-oauth", "the browser flow of OAuth is not served"),
         ("html", "it answers with `text/html` instead of JSON or an event stream; is the address right?"),
         ("redirect", "HTTP 307"),
+        ("older-transport", "(HTTP 405 Method Not Allowed"),
+        ("older-transport", "the transport HTTP+SSE was replaced in MCP 2025-03-26: use `transport: http`"),
     ] {
         let (world, stand_in, server) = open(behaviour, "").await;
         let found = world.until(&server, "far", "failed").await;
@@ -140,5 +142,12 @@ async fn a_stored_server_is_reached_by_the_rules_of_what_clients_store() {
     assert_eq!((status, code), (422, json!("unsupported_field")));
     let (status, code) = post(json!({"address": {"value": stand_in.url()}})).await;
     assert_eq!((status, code), (422, json!("address_not_allowed")));
+    // Nor in the form that Kubernetes has.
+    let manifest = json!({"apiVersion": "ark.mckinsey.com/v1alpha1", "kind": "MCPServer", "metadata": {"name": "stored"},
+                          "spec": {"transport": "stdio", "stdio": {"command": "id"}}});
+    let raw = format!("{}/v1/resources/apis/ark.mckinsey.com/v1alpha1/MCPServer", server.base);
+    let answer = world.http.post(raw).json(&manifest).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 422);
+    assert_eq!(answer.json::<Value>().await.unwrap()["error"]["code"], "unsupported_field");
     assert_eq!(stand_in.sessions(), 0);
 }

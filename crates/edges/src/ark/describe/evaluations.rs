@@ -1,9 +1,9 @@
 //! Operations on evaluations.
 
-use super::{DescribedAnswer, DescribedBody, Operation, declared, schema};
+use super::{DescribedAnswer, DescribedBody, Operation, asked, declared, schema};
 use crate::{
     ark::{
-        evaluation::{EvaluationListParams, reading, show::Evaluation},
+        evaluation::{EvaluationListParams, show::Evaluation},
         params::WaitTime,
         resource::wire::Deleted,
         wire::List,
@@ -30,7 +30,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         id: "createEvaluation",
         summary: "Have a model judge an answer, and give it a score",
         parameters: declared::<WaitTime>,
-        body: DescribedBody::Required(reading::schema),
+        body: DescribedBody::Required(asked::evaluation),
         answer: DescribedAnswer::Json(schema::<Evaluation>),
         errors: &[
             Code::UnsupportedField,

@@ -5,6 +5,7 @@
 //! written; the statuses, from the codes that an operation may answer with. `docs/openapi.json` is this document, and
 //! a test holds it to that.
 
+mod asked;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use super::{
     answering::{audit, convert, usage},
     handlers,
     params::{ByteRange, LastEventId, ParamGroups, ViewChoice},
-    reading::request::{self, CreateParams},
+    reading::request::CreateParams,
     results::delivery,
     routes::{GLOBAL, RESOURCES},
     wire,
@@ -108,7 +109,7 @@ const OPERATIONS: &[Operation] = &[
         id: "createQuery",
         summary: "Ask an agent",
         parameters: declared::<CreateParams>,
-        body: DescribedBody::Required(request::schema),
+        body: DescribedBody::Required(asked::query),
         answer: DescribedAnswer::Either(schema::<convert::QueryAnswer>),
         errors: &[
             Code::UnsupportedField,
@@ -296,7 +297,7 @@ pub(crate) fn document() -> Value {
     }
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert("Refusal".into(), refusal_schema());
-    schemas.extend(resources::specs());
+    schemas.extend(resources::specs().chain(asked::specs()));
     json!({
         "openapi": "3.1.0",
         "info": {

@@ -40,10 +40,7 @@ pub(crate) const FIELDS: FieldTable = &[
     Field::new("apiVersion", text_schema),
     Field::new("kind", || json!({"const": "Evaluation"})),
     Field::new("metadata", || object_schema(METADATA, &[])),
-    Field::new(
-        "spec",
-        || json!({"type": "object", "description": "The fields of an evaluation; they may be in here or next to it"}),
-    ),
+    Field::new("spec", || json!({"type": "object"})),
     Field::new("name", name_schema),
     Field::new("type", || json!({"enum": ["direct", "query"]})),
     Field::new("config", || object_schema(CONFIG, &[])),
@@ -75,11 +72,9 @@ const EVALUATOR: FieldTable = &[
 ];
 const PARAMETER: FieldTable = &[Field::new("name", text_schema), Field::new("value", text_schema)];
 
-/// The body of a new evaluation, described.
-pub(crate) fn schema() -> Value {
-    let mut schema = object_schema(FIELDS, &[]);
-    schema["anyOf"] = json!([{"required": ["evaluator", "config"]}, {"required": ["spec"]}]);
-    schema
+/// What a new evaluation must have, as keywords of its schema.
+pub(crate) fn required() -> Value {
+    json!({"required": ["evaluator", "config"]})
 }
 
 /// What is judged.

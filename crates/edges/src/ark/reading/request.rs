@@ -50,10 +50,7 @@ pub(crate) const FIELDS: FieldTable = with_limits!(
         Field::new("apiVersion", text_schema),
         Field::new("kind", || json!({"const": "Query"})),
         Field::new("metadata", || object_schema(METADATA, &[])),
-        Field::new(
-            "spec",
-            || json!({"type": "object", "description": "The fields of a query; they may be in here or next to it"})
-        ),
+        Field::new("spec", || json!({"type": "object"})),
         Field::new("name", name_schema),
         Field::new("type", || json!({"enum": ["user", "messages"]})),
         Field::new("input", input::schema),
@@ -90,12 +87,10 @@ const METADATA: FieldTable = &[
     Field::new("annotations", texts_schema),
 ];
 
-/// The body of a new query, described: flat, or with `spec`.
-pub(crate) fn schema() -> Value {
-    let mut schema = object_schema(FIELDS, &[]);
+/// What a new query must have, as keywords of its schema.
+pub(crate) fn required() -> Value {
     let who = ["target", "targets", "selector"].map(|field| json!({"required": [field]}));
-    schema["anyOf"] = json!([{"required": ["input"], "anyOf": who}, {"required": ["spec"]}]);
-    schema
+    json!({"required": ["input"], "anyOf": who})
 }
 
 /// Fields of ARK's query that this version does not serve, and what to do instead.
