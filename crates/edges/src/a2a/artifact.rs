@@ -133,7 +133,7 @@ mod tests {
     fn blocks_that_are_no_file_for_the_user_are_left_out() {
         for block in [
             json!({"type": "text", "text": "t"}),
-            json!({"type": "image", "data": "no base64"}),
+            json!({"type": "image", "data": "not base64!"}),
             json!({"type": "image"}),
             json!({"type": "resource_link", "name": "log", "uri": "file:///log"}),
             json!({"type": "resource", "resource": {"uri": "x:1"}}),

@@ -71,12 +71,15 @@ pub(super) fn message(message: &TaskMessage) -> Value {
         "kind": "message",
         "messageId": message.message_id,
         "contextId": message.context_id,
+        "taskId": message.task_id,
         "role": role,
         "parts": message.parts.iter().map(part).collect::<Vec<_>>(),
     });
     // The whole answer of an agent that replies with messages belongs to no task.
-    if !message.task_id.is_empty() {
-        value["taskId"] = json!(message.task_id);
+    if message.task_id.is_empty()
+        && let Some(members) = value.as_object_mut()
+    {
+        members.shift_remove("taskId");
     }
     if !message.metadata.is_empty() {
         value["metadata"] = Value::Object(message.metadata.clone());
