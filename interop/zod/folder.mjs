@@ -145,7 +145,7 @@ async function run(file, bare) {
       return value;
     };
     const context = { ...scope(source), module, madeAt, exports: module.exports, require: (name) => load(name, source) };
-    const execute = (kind) => vm.runInNewContext(`(${kind} () { ${code}\n})()`, context, { filename: source, timeout: 2000 });
+    const execute = (kind) => vm.runInNewContext(`(${kind} () { ${code}\n})()`, context, { filename: source, timeout: 30_000 });
     try {
       execute('function');
     } catch (error) {

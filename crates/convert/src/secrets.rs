@@ -58,7 +58,7 @@ pub(crate) fn without_keys(text: &str) -> Option<String> {
         let word = piece.trim_end_matches(is_edge).trim_end_matches(['.', '!']);
         if is_vendor_key(word) {
             has_key = true;
-            shown.push_str("…");
+            shown.push('…');
             shown.push_str(&piece[word.len()..]);
         } else {
             shown.push_str(piece);
