@@ -75,7 +75,7 @@ enum FollowUp {
     Words,
 }
 
-/// A task, and whether its client reads calls in the form of seed 003.
+/// A task, and whether its client reads calls in the form of the client tool provider.
 pub(super) struct ShownTask {
     pub(super) task: Task,
     pub(super) aliases: bool,

@@ -41,7 +41,7 @@ pub(super) struct SendParams {
 
 #[derive(Debug)]
 pub(super) struct IncomingMessage {
-    /// Absent only in the form of seed 003.
+    /// Absent only in the form of the client tool provider.
     pub(super) message_id: Option<String>,
     pub(super) context_id: Option<String>,
     pub(super) task_id: Option<String>,

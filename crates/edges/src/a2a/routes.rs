@@ -26,7 +26,7 @@ use crate::{
 routes! {
     #[cfg(test)]
     /// The paths below `/a2a` and below `/a2a/agents/{namespace}/{name}`. Those that are methods of JSON-RPC are where
-    /// seed 003 sends them.
+    /// the client tool provider sends them.
     AGENT agent {
         "" => post rpc Reach;
         "/" => post rpc Reach;

@@ -51,7 +51,7 @@ impl Binding {
 pub(super) struct Envelope {
     pub(super) binding: Binding,
     pub(super) generation: Generation,
-    /// Whether the client reads calls in the form of seed 003.
+    /// Whether the client reads calls in the form of the client tool provider.
     pub(super) aliases: bool,
 }
 

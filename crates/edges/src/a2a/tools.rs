@@ -2,7 +2,7 @@
 //!
 //! Definitions are in `metadata[URI].tools`, of the request or of its message. Calls are in a data part of the
 //! input-required status message, next to a text part for people; results come back in data parts of a message with the
-//! task's id. `docs/a2a-client-tools.md` is the specification. The forms of seed 003 are aliases on the same path.
+//! task's id. `docs/a2a-client-tools.md` is the specification. The forms of the client tool provider are aliases on the same path.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) use bosun_wire::a2a::client_tools::URI as CLIENT_TOOLS;
 /// What the model reads as the outcome of calls that a plain message supersedes.
 pub(super) const SUPERSEDED: &str = "Cancelled: user provided new input";
 
-/// The tools of a request, and whether they came in the form of seed 003.
+/// The tools of a request, and whether they came in the form of the client tool provider.
 #[derive(Debug, Default)]
 pub(super) struct A2aTools {
     pub(super) tools: Vec<Tool>,

@@ -23,7 +23,7 @@ pub(super) fn state(state: TaskState) -> &'static str {
     }
 }
 
-/// A task. With `aliases`, an input-required status has the fields of seed 003.
+/// A task. With `aliases`, an input-required status has the fields of the client tool provider.
 pub(super) fn task(task: &Task, aliases: bool) -> Value {
     let mut value = json!({
         "kind": "task",
@@ -52,7 +52,7 @@ fn status(status: &TaskStatus, aliases: bool) -> Value {
     value
 }
 
-/// The calls of a message, without the fields that seed 003 does not have.
+/// The calls of a message, without the fields that the client tool provider does not have.
 fn calls_of(message: &TaskMessage) -> Option<Value> {
     let calls = message.parts.iter().find_map(|part| match &part.content {
         PartContent::Data(data) => data.get("toolCalls").and_then(Value::as_array),

@@ -1,4 +1,4 @@
-//! The forms of seed 003: `params.tools`, `status.message.toolCalls`, `tasks/resume`, and its URLs.
+//! The forms of the client tool provider: `params.tools`, `status.message.toolCalls`, `tasks/resume`, and its URLs.
 
 use axum::body::Body;
 use serde_json::{Value, json};
