@@ -1,11 +1,8 @@
 //! The client library against real servers that are killed, and against servers that misbehave.
 
-use std::{
-    process::Stdio,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use axum::{
@@ -14,13 +11,12 @@ use axum::{
 };
 use bosun_client::{Client, ClientError, ClientTools};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::{
     http_tools::service::{ReceivedRequest, Service},
-    program::{Server, bosun, run, stderr, stdout},
+    program::Server,
     scripted::Folder,
-    support::{soon, until},
+    support::soon,
 };
 
 /// The example program, run here against a server of its own.
