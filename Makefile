@@ -100,7 +100,7 @@ tck: ## A2A's compatibility kit, from KIT=<checkout of a2aproject/a2a-tck, branc
 	$(CARGO) build --quiet $(LOCKED) -p bosun $(if $(GRPC),--features grpc)
 	interop/a2a/tck/run.sh $(KIT)
 
-grpc: ## A2A over gRPC, with a client of the protocol's own crate: a second build, with eighty more crates; not part of `make test`
+grpc: ## A2A over gRPC, with a client of the protocol's own crate: a second build, with 37 more crates; not part of `make test`
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets --features bosun/grpc -- -D warnings
 	$(CARGO) test $(LOCKED) --workspace --features bosun/grpc --lib --test it -- grpc:: http2:: architecture::a_feature
 
