@@ -53,14 +53,18 @@ impl Reaper {
         let group = group.as_raw_pid();
         let mut state = self.state();
         state.groups.insert(group);
-        if let Err(error) = self.tell(&mut state, &Line::Started(group)) {
-            tracing::warn!(error = %error, "programs of MCP servers may outlive this process if it is killed");
-        }
+        self.notify(&mut state, &Line::Started(group));
         WatchedGroup { reaper: Arc::clone(self), group }
     }
 
-    /// Writes a line to the process. One that has ended, or was never started, is started and told of all groups.
-    fn tell(&self, state: &mut ReaperState, line: &Line) -> io::Result<()> {
+    fn notify(&self, state: &mut ReaperState, line: &Line) {
+        if let Err(error) = self.send(state, line) {
+            tracing::warn!(error = %error, "programs of MCP servers may outlive this process if it is killed");
+        }
+    }
+
+    /// Writes a line to the process. One that has ended, or was never started, is started and gets all groups.
+    fn send(&self, state: &mut ReaperState, line: &Line) -> io::Result<()> {
         if let Some(process) = &mut state.process {
             if write(process, [line]).is_ok() {
                 return Ok(());
@@ -91,10 +95,7 @@ impl Drop for WatchedGroup {
     fn drop(&mut self) {
         let mut state = self.reaper.state();
         state.groups.remove(&self.group);
-        let told = self.reaper.tell(&mut state, &Line::Ended(self.group));
-        if let Err(error) = told {
-            tracing::warn!(error = %error, "programs of MCP servers may outlive this process if it is killed");
-        }
+        self.reaper.notify(&mut state, &Line::Ended(self.group));
     }
 }
 
