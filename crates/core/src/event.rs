@@ -95,7 +95,7 @@ pub enum Event {
     CallDue {
         call: CallId,
     },
-    /// A call that continues elsewhere has a question, and goes on once a person has answered it.
+    /// A call that continues elsewhere has a question, and continues once a person has answered it.
     CallQuestioned {
         call: CallId,
         handle: Arc<Value>,

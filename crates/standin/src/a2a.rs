@@ -39,7 +39,7 @@ pub enum PeerBehaviour {
     AnswersAtOnce,
     /// It asks a question, and completes its task with the answer.
     Asks,
-    /// It needs an authorization, and goes on by itself at the third poll.
+    /// It needs an authorization, and continues by itself at the third poll.
     NeedsAuthorization,
     /// It sends a file, data and a text.
     SendsFiles,
@@ -64,7 +64,7 @@ pub enum PeerBehaviour {
     Huge,
     /// It names a next page for every page of tasks.
     EndlessPages,
-    /// It works for ever.
+    /// It never ends.
     NeverEnds,
     /// It reports a state that no version has.
     UnknownState,
@@ -332,8 +332,8 @@ impl PeerState {
             return Err((-32_004, "say it in Latin"));
         }
         if self.behaviour == As::AnswersAtOnce {
-            let said = json!({"messageId": "a", "role": "ROLE_AGENT", "parts": [{"text": "at once"}]});
-            return Ok(json!({"message": said}));
+            let message = json!({"messageId": "a", "role": "ROLE_AGENT", "parts": [{"text": "at once"}]});
+            return Ok(json!({"message": message}));
         }
         let id = match text("taskId") {
             Some(id) => {
@@ -357,7 +357,7 @@ impl PeerState {
     fn show(&self, id: &str) -> Value {
         let Some(task) = self.tasks.iter().find(|task| task.id == id) else { return Value::Null };
         let older = self.is_older();
-        let said = |text: &str| {
+        let message = |text: &str| {
             let part = if older { json!({"kind": "text", "text": text}) } else { json!({"text": text}) };
             let role = if older { "agent" } else { "ROLE_AGENT" };
             json!({"kind": "message", "messageId": "q", "role": role, "parts": [part]})
@@ -368,14 +368,14 @@ impl PeerState {
         let (state, message) = match self.behaviour {
             _ if task.is_cancelled => ("CANCELED", None),
             As::Asks | As::RefusesFirstAnswer if task.history.len() == 1 => {
-                ("INPUT_REQUIRED", Some(said("Which city?")))
+                ("INPUT_REQUIRED", Some(message("Which city?")))
             }
             As::NeedsAuthorization if task.polls < 3 => {
-                ("AUTH_REQUIRED", Some(said("Log in at https://login.example")))
+                ("AUTH_REQUIRED", Some(message("Log in at https://login.example")))
             }
             As::NeverEnds => working,
             As::UnknownState => ("DREAMING", None),
-            As::Fails => ("FAILED", Some(said("out of paper"))),
+            As::Fails => ("FAILED", Some(message("out of paper"))),
             As::Rejects => ("REJECTED", None),
             _ if task.polls < 2 => working,
             _ => ("COMPLETED", None),

@@ -1,7 +1,7 @@
 //! The operations of A2A that a caller needs: send, get, cancel, and find a task by the message that began it.
 //!
 //! The two bindings and the two generations differ in URLs, names and shapes only, which are resolved here. A message is
-//! sent so that the answer comes at once: the task goes on without a connection.
+//! sent so that the answer comes at once: the task continues without a connection.
 
 use bosun_engine::runner::RunContext;
 use bosun_wire::a2a::{

@@ -18,9 +18,9 @@ const LONGEST_MESSAGE: usize = 8 * 1024;
 
 /// The outcome of a task that has ended.
 pub(super) fn of_ended(task: Task) -> Outcome {
-    let said = task.status.message.as_ref().map(text_of).filter(|text| !text.trim().is_empty());
+    let status_text = task.status.message.as_ref().map(text_of).filter(|text| !text.trim().is_empty());
     let failed = |otherwise: &str| {
-        Outcome::failure(outcome_code::TOOL_FAILED, said.clone().unwrap_or_else(|| otherwise.to_owned()))
+        Outcome::failure(outcome_code::TOOL_FAILED, status_text.clone().unwrap_or_else(|| otherwise.to_owned()))
     };
     match task.status.state {
         TaskState::Completed => Outcome::Success { content: of_task(task) },
@@ -104,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    fn task(state: TaskState, artifacts: &[&[MessagePart]], said: Option<&str>) -> Task {
-        let message = said.map(|text| TaskMessage {
+    fn task(state: TaskState, artifacts: &[&[MessagePart]], status_text: Option<&str>) -> Task {
+        let message = status_text.map(|text| TaskMessage {
             message_id: "m".into(),
             context_id: String::new(),
             task_id: String::new(),
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(artifacts: &[&[MessagePart]], said: Option<&str>, expect: Content) {
-        let outcome = of_ended(task(TaskState::Completed, artifacts, said));
+    fn check(artifacts: &[&[MessagePart]], status_text: Option<&str>, expect: Content) {
+        let outcome = of_ended(task(TaskState::Completed, artifacts, status_text));
         assert_eq!(outcome, Outcome::Success { content: expect });
     }
 
@@ -167,13 +167,13 @@ mod tests {
 
     #[test]
     fn every_other_end_is_a_failure_with_what_the_agent_says() {
-        for (state, said, expect) in [
+        for (state, status_text, expect) in [
             (TaskState::Failed, Some("no data"), "no data"),
             (TaskState::Failed, None, "the agent has failed and did not say why"),
             (TaskState::Rejected, None, "the agent has rejected the task and did not say why"),
             (TaskState::Canceled, Some(" "), "the task was cancelled by the agent"),
         ] {
-            let outcome = of_ended(task(state, &[], said));
+            let outcome = of_ended(task(state, &[], status_text));
             assert_eq!(outcome, Outcome::failure(outcome_code::TOOL_FAILED, expect));
         }
     }

@@ -102,9 +102,9 @@ impl A2aError {
 
     /// The error of an answer with a status of failure; `body` is its JSON, redacted.
     pub(super) fn of_status(status: StatusCode, headers: &HeaderMap, body: &Value) -> Self {
-        let said = body.get("error").unwrap_or(body).get("message").and_then(Value::as_str);
-        let said = said.map(|message| format!(": {}", clip(message, LONGEST_MESSAGE))).unwrap_or_default();
-        let message = format!("the A2A server answers with {}{said}", status.as_u16());
+        let detail = body.get("error").unwrap_or(body).get("message").and_then(Value::as_str);
+        let detail = detail.map(|message| format!(": {}", clip(message, LONGEST_MESSAGE))).unwrap_or_default();
+        let message = format!("the A2A server answers with {}{detail}", status.as_u16());
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Self::Unauthorized(format!("{message}; check the `headers` of the A2AServer"))

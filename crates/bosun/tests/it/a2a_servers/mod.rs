@@ -34,7 +34,7 @@ scenes:
   - when: "slowly"
     turns:
       - {delay: 1500ms, say: "Slowly: sunny"}
-  - when: "for ever"
+  - when: "without end"
     turns:
       - {delay: 1h, say: "never"}
 otherwise:
@@ -186,7 +186,7 @@ async fn an_agent_of_another_server_is_a_tool_and_an_agent_of_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_goes_on_and_is_begun_once_whichever_server_is_killed() {
+async fn a_task_continues_and_is_begun_once_whichever_server_is_killed() {
     let (mut remote, _manifests) = remote().await;
     let world = world("remote-weather", &manifest("remote", &address(&remote), ""));
     let mut server = world.start().await;
@@ -245,7 +245,7 @@ async fn a_cancelled_query_cancels_its_task() {
     let world = world("remote-weather", &manifest("remote", &address(&remote), ""));
     let server = world.start().await;
     is_ready(&server, "remote").await;
-    let body = json!({"name": "long", "input": "for ever", "target": {"type": "agent", "name": "remote-weather"}});
+    let body = json!({"name": "long", "input": "without end", "target": {"type": "agent", "name": "remote-weather"}});
     api(&server, "POST", "/v1/queries", Some(&body)).await;
     let pending = async {
         while !api(&server, "GET", "/v1/events?query=long", None).await.text.contains("ToolPending") {

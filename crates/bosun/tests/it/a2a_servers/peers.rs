@@ -1,4 +1,4 @@
-//! Peers that behave in every way that the protocol allows, and in many that it does not: the query goes on, or ends with
+//! Peers that behave in every way that the protocol allows, and in many that it does not: the query continues, or ends with
 //! a clear outcome.
 
 use bosun_standin::a2a::{A2aPeer, PeerBehaviour};
@@ -93,7 +93,7 @@ async fn a_peer_that_misbehaves_has_a_clear_outcome() {
         let grown = memory().saturating_sub(before) >> 20;
         assert!(grown < 96, "{behaviour:?} takes {grown} MiB");
         assert!(peer.messages().len() <= 1, "{behaviour:?}: {:?}", peer.messages());
-        // An agent of ours goes on without the result.
+        // An agent of ours continues without the result.
         if behaviour == PeerBehaviour::Fails {
             let body = json!({"input": "hello", "target": {"type": "agent", "name": "asker"}});
             let asked = ask(&server, &body).await;
