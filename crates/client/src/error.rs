@@ -133,7 +133,7 @@ impl Refusal {
     /// Reads the error of an answer: with our `code` and `details`, or with the `ErrorInfo` and `BadRequest` that A2A puts
     /// into `details` over HTTP and into `data` over JSON-RPC.
     fn of_error(status: StatusCode, error: &Value) -> Self {
-        // A2A over HTTP has the same status for all faults of a request; those of its content are distinguished.
+        // A2A over HTTP has the same status for all faults of a request; those of its content have another one here.
         let is_of_content = status == StatusCode::BAD_REQUEST && error["status"] == "INVALID_ARGUMENT";
         let status = if is_of_content { StatusCode::UNPROCESSABLE_ENTITY } else { status };
         let listed = ["details", "data"].iter().find_map(|name| error[*name].as_array());

@@ -29,12 +29,12 @@ enum Over {
 }
 
 /// The agent `tester` of a server.
-enum TransportClient {
+enum TestClient {
     Rest(Client),
     A2a(A2aAgent),
 }
 
-impl TransportClient {
+impl TestClient {
     async fn of(over: Over, server: &Server) -> Self {
         match over {
             Over::Rest => Self::Rest(Client::new(&server.base).unwrap()),
@@ -101,7 +101,7 @@ over_both! {
     a_result_that_is_refused_is_read_by_the_model,
 }
 
-/// The outcomes that were not accepted, as an observer saw them.
+/// What an observer was told of outcomes that were not accepted.
 #[derive(Default)]
 struct NotAccepted(Vec<String>);
 
@@ -116,7 +116,8 @@ mod checks {
     use super::*;
 
     pub(super) async fn calls_of_one_turn_run_concurrently(over: Over) {
-        let server = Folder::new(SCRIPT, "").serve().await;
+        let folder = Folder::new(SCRIPT, "");
+        let server = folder.serve().await;
         // Each tool waits for the other: one after the other, they would never end.
         let meeting = Arc::new(tokio::sync::Barrier::new(2));
         let other = Arc::clone(&meeting);
@@ -135,14 +136,15 @@ mod checks {
                     Ok::<_, String>("r")
                 }
             });
-        let client = TransportClient::of(over, &server).await;
+        let client = TestClient::of(over, &server).await;
         let answer = soon("the answer", async { client.ask("both at once").tools(&tools).await }).await;
         assert_eq!(answer.unwrap().text, "l r");
     }
 
     pub(super) async fn a_result_may_be_json_and_a_failure_or_a_panic_is_read_by_the_model(over: Over) {
-        let server = Folder::new(SCRIPT, "").serve().await;
-        let client = TransportClient::of(over, &server).await;
+        let folder = Folder::new(SCRIPT, "");
+        let server = folder.serve().await;
+        let client = TestClient::of(over, &server).await;
         let ask = async |tools: &ClientTools| client.ask("a number").tools(tools).await.unwrap().text;
         let number = ClientTools::new().with("probe", "Counts", any(), async |_| Ok::<_, String>(json!({"n": 7})));
         assert_eq!(ask(&number).await, r#"{"n":7}"#);
@@ -168,7 +170,7 @@ mod checks {
                     gone.wait_for(|gone| *gone).await.map(|_| "after the restart").map_err(|error| error.to_string())
                 }
             });
-        let client = TransportClient::of(over, &server).await;
+        let client = TestClient::of(over, &server).await;
         let restart = async {
             starts.recv().await.unwrap();
             server.kill_and_restart().await;
@@ -180,8 +182,9 @@ mod checks {
     }
 
     pub(super) async fn a_client_that_is_dropped_is_resumed_without_running_finished_calls_again(over: Over) {
-        let server = Folder::new(SCRIPT, "").serve().await;
-        let client = TransportClient::of(over, &server).await;
+        let folder = Folder::new(SCRIPT, "");
+        let server = folder.serve().await;
+        let client = TestClient::of(over, &server).await;
         let ran: Arc<Mutex<Vec<String>>> = Arc::default();
         let (reached, mut reaches) = mpsc::unbounded_channel();
         let tools = |is_stuck: bool| {
@@ -245,8 +248,9 @@ mod checks {
     }
 
     pub(super) async fn a_server_that_is_killed_while_the_query_waits_gets_the_result_of_the_next_client(over: Over) {
-        let mut server = Folder::new(SCRIPT, "").serve().await;
-        let client = TransportClient::of(over, &server).await;
+        let folder = Folder::new(SCRIPT, "");
+        let mut server = folder.serve().await;
+        let client = TestClient::of(over, &server).await;
         let (started, mut starts) = mpsc::unbounded_channel();
         let stuck = ClientTools::new().with("probe", "Waits", any(), move |_| {
             started.send(()).unwrap();
@@ -267,8 +271,9 @@ mod checks {
     }
 
     pub(super) async fn results_arrive_one_by_one_and_the_others_stay_open(over: Over) {
-        let server = Folder::new(SCRIPT, "").serve().await;
-        let client = TransportClient::of(over, &server).await;
+        let folder = Folder::new(SCRIPT, "");
+        let server = folder.serve().await;
+        let client = TestClient::of(over, &server).await;
         let (go, gone) = tokio::sync::watch::channel(false);
         let tools = ClientTools::new().with("left", "Answers", any(), async |_| Ok::<_, String>("l")).with(
             "right",
@@ -298,8 +303,9 @@ mod checks {
     }
 
     pub(super) async fn a_result_that_arrives_twice_is_recorded_once(over: Over) {
-        let server = Folder::new(SCRIPT, "").serve().await;
-        let client = TransportClient::of(over, &server).await;
+        let folder = Folder::new(SCRIPT, "");
+        let server = folder.serve().await;
+        let client = TestClient::of(over, &server).await;
         // Two clients run the same call, and deliver when both of them have it.
         let meeting = Arc::new(tokio::sync::Barrier::new(2));
         let tools = |said: &'static str| {
@@ -324,13 +330,15 @@ mod checks {
             assert_eq!(answers.0, answers.1, "one outcome for both");
             assert!(said.contains(&answers.0.as_str()), "{answers:?}");
             let refused: Vec<_> = one.0.into_iter().chain(other.0).collect();
-            assert_eq!(refused, vec!["already_resolved"; refusals], "{said:?}");
+            // The other client may have read the end before its refusal.
+            assert!(refused.len() <= refusals && refused.iter().all(|code| code == "already_resolved"), "{refused:?}");
         }
     }
 
     pub(super) async fn a_result_that_is_refused_is_read_by_the_model(over: Over) {
-        let server = Folder::new(SCRIPT, "").serve().await;
-        let client = TransportClient::of(over, &server).await;
+        let folder = Folder::new(SCRIPT, "");
+        let server = folder.serve().await;
+        let client = TestClient::of(over, &server).await;
         // Deeper than JSON may be, which the server refuses however it is sent.
         let deep = (0..80).fold(json!(1), |inner, _| json!([inner]));
         let tools = ClientTools::new().with("probe", "Digs", any(), move |_| {
@@ -344,7 +352,8 @@ mod checks {
 
 #[tokio::test]
 async fn a_text_while_a_call_waits_supersedes_it_and_its_late_result_changes_nothing() {
-    let server = Folder::new(SCRIPT, "").serve().await;
+    let folder = Folder::new(SCRIPT, "");
+    let server = folder.serve().await;
     let url = format!("{}/a2a/agents/default/tester", server.base);
     let agent = A2aAgent::open(&url, None).await.unwrap();
     let (started, mut starts) = mpsc::unbounded_channel();
