@@ -138,7 +138,10 @@ fn binding<'n, T: Tree>(
     }
     let Some(model) = model.map(str::to_owned).or_else(|| default_model(&provider)) else {
         let message = format!("`{}` reads from the cache and does not say which model", clip(name, SHOWN));
-        let hint = format!("add `\"cache_model\": \"…\"` to the tool, or to `providers.{}` of its file or of `providers.json`", clip(&provider, SHOWN));
+        let hint = format!(
+            "add `\"cache_model\": \"…\"` to the tool, or to `providers.{}` of its file or of `providers.json`",
+            clip(&provider, SHOWN)
+        );
         fields.fault_of("cache_model", "cache_model_missing", message, hint);
         return None;
     };

@@ -298,7 +298,8 @@ fn the_input_wrapper_pattern() {
 /// As it is printed, the block does not say which model it reads; the answer says what to add.
 #[test]
 fn crm_entity_tools() {
-    let conversion = load(&format!(r#"{{"tools": [{FETCH_ENTITY}]}}"#));
+    let options = ConvertOptions { from: Some(Format::ToolConfig), ..ConvertOptions::default() };
+    let conversion = read(&format!(r#"{{"tools": [{FETCH_ENTITY}]}}"#), options).unwrap();
     assert_eq!(conversion.faults[0].code, "cache_model_missing");
     assert!(conversion.faults[0].hint.as_ref().unwrap().contains("providers.salesforce-ybzg"));
 }

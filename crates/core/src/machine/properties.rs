@@ -105,8 +105,8 @@ fn act() -> impl Strategy<Value = MachineAct> {
     prop_oneof![
         8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::Finish(call, content)),
-        2 => (0..8usize).prop_map(MachineAct::Leave),
-        2 => (0..8usize).prop_map(MachineAct::Question),
+        4 => (0..8usize).prop_map(MachineAct::Leave),
+        4 => (0..8usize).prop_map(MachineAct::Question),
         3 => (0..8usize, prop::bool::weighted(0.8))
             .prop_map(|(call, recorded)| MachineAct::Delegate { call, recorded }),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::ChildEnds(call, content)),
