@@ -7,10 +7,8 @@
 use std::sync::Arc;
 
 use bosun_core::{
-    Content, Outcome, Tool, Transcript,
-    ceiling::RESULTS_DELIVERED,
-    event::{AskedCall, CallRoute},
-    tool::definition::Rules,
+    Content, Outcome, Tool, Transcript, ceiling::RESULTS_DELIVERED, event::CallRoute, tool::definition::Rules,
+    transcript::Call,
 };
 use bosun_engine::Engine;
 use serde_json::{Map, Value, json};
@@ -161,9 +159,9 @@ pub(super) fn read_results(list: &Value, path: &str) -> Result<Vec<GivenResult>,
 }
 
 /// The call that a result is for, in one of the transcripts.
-fn call_of<'t>(result: &GivenResult, transcripts: &'t [Arc<Transcript>]) -> Option<&'t AskedCall> {
+fn call_of<'t>(result: &GivenResult, transcripts: &'t [Arc<Transcript>]) -> Option<&'t Call> {
     match &result.which {
-        CallRef::Call(id) => transcripts.iter().find_map(|transcript| transcript.call(*id)).map(|call| &*call.asked),
+        CallRef::Call(id) => transcripts.iter().find_map(|transcript| transcript.call(*id)),
         CallRef::Foreign(_) | CallRef::Tool(_) | CallRef::Claimed(..) => None,
     }
 }
@@ -177,9 +175,13 @@ pub(super) fn has_unknown_calls(results: &[GivenResult], transcripts: &[Arc<Tran
 pub(super) fn check_results(results: &[GivenResult], transcripts: &[Arc<Transcript>]) -> Result<(), A2aError> {
     let mut violations = Vec::new();
     for (index, result) in results.iter().enumerate() {
-        let asked = call_of(result, transcripts);
-        let outside =
-            asked.filter(|asked| matches!(asked.route, CallRoute::Outside { .. } | CallRoute::Parameters { .. }));
+        let call = call_of(result, transcripts);
+        // A call inside may have asked a person; whether it still does is decided with the result.
+        let outside = call.filter(|call| {
+            matches!(call.asked.route, CallRoute::Outside { .. } | CallRoute::Parameters { .. })
+                || call.pending.is_some()
+        });
+        let outside = outside.map(|call| &call.asked);
         match (outside, &result.tool_name) {
             (None, _) => violations.push((
                 format!("toolResults[{index}].toolCallId"),
