@@ -126,7 +126,7 @@ impl<'a> Question<'a> {
     }
 
     /// The question is a message to a task that exists.
-    pub(crate) fn to_task(mut self, task: String) -> Self {
+    pub(crate) fn about_task(mut self, task: String) -> Self {
         if let Some(asked) = &mut self.asked {
             asked.task = Some(task);
         }

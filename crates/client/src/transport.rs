@@ -42,7 +42,7 @@ pub(crate) struct FollowedQuery<'a> {
 
 pub(crate) enum EventSource<'a> {
     Rest(Timeline<'a>),
-    A2a(TaskEvents<'a>),
+    A2a(Box<TaskEvents<'a>>),
 }
 
 impl EventSource<'_> {
@@ -96,7 +96,7 @@ impl<'a> Transport<'a> {
     fn of_task(events: TaskEvents<'a>) -> FollowedQuery<'a> {
         let id = events.task().to_owned();
         // A status lists the calls that are open, and no others.
-        FollowedQuery { id, events: EventSource::A2a(events), warnings: Vec::new(), is_replayed: false }
+        FollowedQuery { id, events: EventSource::A2a(Box::new(events)), warnings: Vec::new(), is_replayed: false }
     }
 
     /// Sends the outcome of a call. Safe to repeat.

@@ -262,8 +262,7 @@ mod checks {
             started = soon("the call", starts.recv()) => started.unwrap(),
         }
         server.kill_and_restart().await;
-        let tools =
-            ClientTools::new().with("probe", "Answers", any(), async |_| Ok::<_, String>("from the next client"));
+        let tools = ClientTools::new().with("probe", "Waits", any(), async |_| Ok::<_, String>("from the next client"));
         // The same question again, as a process does that knows nothing but its own question.
         let answer = soon("the answer", async { client.ask("a number").named("resumed").tools(&tools).await }).await;
         assert_eq!(answer.unwrap().text, "from the next client");

@@ -112,7 +112,7 @@ impl A2aAgent {
     /// A message to a task that waits. If it waits for calls of client tools, they are cancelled, and the model reads this
     /// instead; if it has [asked for input](ClientError::InputRequired), this is the answer.
     pub fn reply(&self, task: impl Into<String>, input: impl Into<String>) -> Question<'_> {
-        Question::new(Transport::A2a(self), input.into()).to_task(task.into())
+        Question::new(Transport::A2a(self), input.into()).about_task(task.into())
     }
 
     /// Continues a task that exists, by its id: another process has asked, or this one before it was restarted.
