@@ -693,7 +693,7 @@ fn waits_of_every_kind_meet_each_other_crashes_cancellations_and_their_deadlines
     let mut runner = TestRunner::deterministic();
     let scripts = vec(act(), 0..60);
     let mut met: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for _ in 0..2_000 {
+    for _ in 0..20_000 {
         let mut world = MachineWorld::new();
         for act in scripts.new_tree(&mut runner).expect("a script").current() {
             let open = open_waits(&world.head);
