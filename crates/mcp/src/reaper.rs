@@ -114,7 +114,7 @@ fn start(program: &Path) -> io::Result<Child> {
 
 fn write<'l>(process: &mut Child, lines: impl IntoIterator<Item = &'l Line>) -> io::Result<()> {
     let input = process.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-    let text: String = lines.into_iter().map(Line::to_text).collect();
+    let text: String = lines.into_iter().copied().map(Line::to_text).collect();
     input.write_all(text.as_bytes())
 }
 
@@ -126,7 +126,7 @@ enum Line {
 }
 
 impl Line {
-    fn to_text(&self) -> String {
+    fn to_text(self) -> String {
         match self {
             Self::Started(group) => format!("+{group}\n"),
             Self::Ended(group) => format!("-{group}\n"),

@@ -130,7 +130,7 @@ impl A2aRunner {
     async fn find(&self, client: &AgentClient<'_>, call: &InsideCall, context_id: &str) -> RunReply {
         match client.find(context_id, &call.id.to_string()).await {
             Ok(Some(task)) => {
-                let handle = TaskHandle::new(task.id.clone(), task.context_id.clone(), self.clock.now());
+                let handle = TaskHandle::new(task.id, task.context_id, self.clock.now());
                 let (handle, wait) = handle.polled();
                 // A list may leave out results: the task itself is asked for.
                 RunReply::Pending { handle: handle.written(), poll_at: self.clock.now().after(wait) }
