@@ -22,7 +22,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [(&'static str, Self); 11] = [
+    pub(crate) const ALL: [(&'static str, Self); 12] = [
         ("tools", Self::Tools),
         ("convert", Self::Convert),
         ("cycle", Self::Cycle),
