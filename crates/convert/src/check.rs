@@ -232,14 +232,14 @@ fn definition_faults(tools: &[Found], broken: &mut [bool], report: &Report) {
             json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
         });
         let Err(found) = definition::check(&definitions.collect(), Rules::Open) else { continue };
-        for fault in found.faults {
+        for fault in found.faults.into_listed() {
             // `[2].parameters.type` is about the third tool.
-            let split = fault.path.strip_prefix('[').and_then(|path| path.split_once(']'));
+            let split = fault.path.as_str().strip_prefix('[').and_then(|path| path.split_once(']'));
             let split = split.and_then(|(index, inside)| Some((index.parse::<usize>().ok()?, inside)));
             let Some((index, inside)) = split.filter(|(index, _)| *index < chunk.len()) else { continue };
             broken[index] = true;
             let path = chunk[index].origin.place_of(inside.trim_start_matches('.'));
-            report.fault(&path, fault.code, fault.message);
+            report.add(Fault { path, ..fault });
         }
     }
 }

@@ -36,11 +36,11 @@
 use std::fmt;
 
 use bosun_core::{
-    Tool, Toolset,
+    Fault, Tool, Toolset,
     json::{self, JsonLimits},
     schema::{CheckedArguments, Violation},
     tool::{
-        definition::{self, DefinitionFault, DefinitionFaults, Rules},
+        definition::{self, DefinitionFaults, Rules},
         toolset::Mode,
     },
 };
@@ -62,7 +62,7 @@ pub struct SafeValidation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Vec<Tool>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub errors: Option<Vec<DefinitionFault>>,
+    pub errors: Option<Vec<Fault>>,
 }
 
 /// [`validate_definitions`] with faults in a value instead of an `Err`.
@@ -70,7 +70,7 @@ pub struct SafeValidation {
 pub fn safe_validate_definitions(definitions: &Value) -> SafeValidation {
     match validate_definitions(definitions) {
         Ok(tools) => SafeValidation { success: true, data: Some(tools), errors: None },
-        Err(faults) => SafeValidation { success: false, data: None, errors: Some(faults.faults) },
+        Err(faults) => SafeValidation { success: false, data: None, errors: Some(faults.faults.into_listed()) },
     }
 }
 

@@ -12,9 +12,11 @@ use bosun_wire::chat;
 use serde_json::{Map, Value};
 
 use crate::{
-    ceiling::{FAULTS_LISTED, WARNINGS_KEPT},
+    ceiling::WARNINGS_KEPT,
     content::Images,
+    fault::{Fault, FaultBounds, FaultClass, FaultList},
     json::{self, JsonLimits},
+    schema::path::Path,
     text::clip,
     transcript::{Message, MessageCall},
 };
@@ -29,26 +31,6 @@ pub struct ChatMessages {
     pub warnings_omitted: usize,
 }
 
-/// The faults of a list of messages; never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageFaults {
-    /// At most [`FAULTS_LISTED`].
-    pub faults: Vec<MessageFault>,
-    /// The number of further faults, and of messages that were not read.
-    pub omitted: usize,
-}
-
-/// One fault in a list of messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageFault {
-    /// Its path: `[2].content[0]`.
-    pub path: String,
-    pub code: &'static str,
-    pub message: String,
-    /// Whether it is a valid form that is not supported.
-    pub unsupported: bool,
-}
-
 /// Maximum length of a call's id; model APIs reject longer ones.
 const LONGEST_ID: usize = 64;
 
@@ -56,11 +38,11 @@ const LONGEST_ID: usize = 64;
 ///
 /// # Errors
 /// With all faults, up to the number that is listed.
-pub fn read(items: &[Value]) -> Result<ChatMessages, MessageFaults> {
-    let mut reader = MessageReader::default();
+pub fn read(items: &[Value]) -> Result<ChatMessages, FaultList> {
+    let mut reader = MessageReader::new();
     for (index, item) in items.iter().enumerate() {
-        if reader.is_full() {
-            reader.omitted += items.len() - index;
+        if reader.faults.is_full() {
+            reader.faults.omit(items.len() - index);
             break;
         }
         reader.read(&format!("[{index}]"), item);
@@ -68,13 +50,11 @@ pub fn read(items: &[Value]) -> Result<ChatMessages, MessageFaults> {
     reader.conclude()
 }
 
-#[derive(Default)]
 struct MessageReader {
     messages: Vec<Message>,
     warnings: BTreeSet<String>,
     warnings_omitted: usize,
-    faults: Vec<MessageFault>,
-    omitted: usize,
+    faults: FaultList,
     /// Calls without a result yet, by id. Several have the same id only if that is a fault.
     open: HashMap<String, Vec<OpenCall>>,
     ids: BTreeSet<String>,
@@ -91,30 +71,26 @@ struct OpenCall {
 }
 
 impl MessageReader {
-    fn fault(&mut self, path: impl Into<String>, code: &'static str, message: impl Into<String>) {
-        self.add(MessageFault { path: path.into(), code, message: message.into(), unsupported: false });
-    }
-
-    fn refuse(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.add(MessageFault {
-            path: path.into(),
-            code: "unsupported_content",
-            message: message.into(),
-            unsupported: true,
-        });
-    }
-
-    fn add(&mut self, fault: MessageFault) {
-        if self.is_full() {
-            self.omitted += 1;
-        } else {
-            self.faults.push(fault);
+    fn new() -> Self {
+        Self {
+            messages: Vec::new(),
+            warnings: BTreeSet::new(),
+            warnings_omitted: 0,
+            faults: FaultList::new(FaultBounds::LISTED),
+            open: HashMap::new(),
+            ids: BTreeSet::new(),
+            calls: 0,
         }
     }
 
-    /// Whether no further fault would be listed, so that reading on is useless.
-    fn is_full(&self) -> bool {
-        self.faults.len() >= FAULTS_LISTED
+    fn fault(&mut self, path: impl Into<Path>, code: &'static str, message: impl Into<String>) {
+        self.faults.add(Fault::new(path, code, message));
+    }
+
+    /// A valid form that is not served.
+    fn refuse(&mut self, path: impl Into<Path>, message: impl Into<String>) {
+        let fault = Fault::new(path, "unsupported_content", message);
+        self.faults.add(Fault { class: FaultClass::Unserved, ..fault });
     }
 
     fn read(&mut self, path: &str, item: &Value) {
@@ -310,20 +286,20 @@ impl MessageReader {
         }
     }
 
-    fn conclude(mut self) -> Result<ChatMessages, MessageFaults> {
+    fn conclude(mut self) -> Result<ChatMessages, FaultList> {
         self.close_calls();
-        if self.faults.is_empty() {
+        if self.faults.count() == 0 {
             if !self.messages.iter().any(|message| matches!(message, Message::User(_))) {
                 self.fault("", "no_user_message", "must have at least one `user` message");
             } else if matches!(self.messages.last(), Some(Message::Assistant { .. } | Message::System(_))) {
                 self.fault("", "nothing_to_answer", "must end with a `user` or `tool` message for the model to answer");
             }
         }
-        if self.faults.is_empty() {
+        if self.faults.count() == 0 {
             let Self { messages, warnings, warnings_omitted, .. } = self;
             Ok(ChatMessages { messages, warnings: warnings.into_iter().collect(), warnings_omitted })
         } else {
-            Err(MessageFaults { faults: self.faults, omitted: self.omitted })
+            Err(self.faults)
         }
     }
 }

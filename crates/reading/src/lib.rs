@@ -29,11 +29,14 @@ mod value_source;
 mod warning;
 pub mod yaml;
 
-pub use fault::{Fault, FaultClass, Faults};
+pub use bosun_core::{
+    fault::{Fault, FaultClass, SourcePlace},
+    schema::path::Path,
+};
+pub use fault::Faults;
 pub use fields::{Fields, Text, UnreadFields};
 pub use node::{Data, Member, Node, Shape, Syntax, Tree};
-pub use path::Path;
-pub use place::{Locator, SourcePlace};
+pub use place::Locator;
 pub use report::Report;
 pub use source::{Object, Source};
 pub use table::{Field, FieldTable};

@@ -1,26 +1,9 @@
 //! Lines and columns of a text, as an editor counts them.
 //!
-//! Both start at 1, and columns count characters, not bytes. A [`Locator`] indexes a text
-//! once, its lines and its characters, so that a lookup costs the same however long the line is: a
+//! A [`Locator`] indexes a text once, its lines and its characters, so that a lookup costs the same however long the line is: a
 //! generated file is often one line of megabytes.
 
-/// A place in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-pub struct SourcePlace {
-    pub line: usize,
-    pub column: usize,
-}
-
-impl SourcePlace {
-    /// The first character of a text.
-    pub const START: Self = Self { line: 1, column: 1 };
-}
-
-impl std::fmt::Display for SourcePlace {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}:{}", self.line, self.column)
-    }
-}
+use bosun_core::fault::SourcePlace;
 
 /// Turns byte offsets of one text into lines and columns.
 #[derive(Clone, Debug)]

@@ -9,7 +9,10 @@ use std::{
     path::PathBuf,
 };
 
-use bosun_core::ceiling::{FAULTS_LISTED, WARNINGS_KEPT};
+use bosun_core::{
+    ceiling::WARNINGS_KEPT,
+    fault::{FaultBounds, FaultList, truncate},
+};
 
 use crate::{Fault, FaultClass, Fields, Path, SourcePlace, Syntax, Tree, Warning, path::LazyPath};
 
@@ -19,10 +22,7 @@ pub struct Report {
     file: PathBuf,
     syntax: Syntax,
     bounds: &'static Bounds,
-    faults: RefCell<Vec<Fault>>,
-    /// Bytes of the messages and paths that are listed.
-    listed: Cell<usize>,
-    faults_omitted: Cell<usize>,
+    faults: RefCell<FaultList>,
     warnings: RefCell<Vec<Warning>>,
     warnings_omitted: Cell<usize>,
 }
@@ -30,14 +30,8 @@ pub struct Report {
 /// Limits and rules that depend on the author of the text: an operator or a client.
 #[derive(Debug)]
 pub(crate) struct Bounds {
-    faults: usize,
+    faults: FaultBounds,
     warnings: usize,
-    /// Bytes of one message: the names in it may have any length.
-    message: usize,
-    /// Bytes of one path.
-    path: usize,
-    /// Bytes of all messages and paths together.
-    listed: usize,
     /// Unknown fields of one mapping that are reported one by one.
     pub(crate) unknown: usize,
     /// Whether an unknown field is only warned of: clients of ARK rely on that.
@@ -52,11 +46,8 @@ pub(crate) struct Bounds {
 
 /// A file of the operator: every fault is listed.
 const FILE: Bounds = Bounds {
-    faults: usize::MAX,
+    faults: FaultBounds::NONE,
     warnings: WARNINGS_KEPT,
-    message: usize::MAX,
-    path: usize::MAX,
-    listed: usize::MAX,
     unknown: usize::MAX,
     ignores_unknown: false,
     shown: usize::MAX,
@@ -65,14 +56,29 @@ const FILE: Bounds = Bounds {
 };
 
 /// A resource that a client has sent.
-const RESOURCE: Bounds =
-    Bounds { faults: FAULTS_LISTED, message: 1_024, ignores_unknown: true, has_places: false, ..FILE };
+const RESOURCE: Bounds = Bounds {
+    faults: FaultBounds { message: 1_024, ..FaultBounds::LISTED },
+    ignores_unknown: true,
+    has_places: false,
+    ..FILE
+};
 
 /// Any other body, and the parameters, of a request. Each message and each path appears in the answer three times.
-const REQUEST: Bounds = Bounds { path: 1_024, listed: 64 * 1_024, shown: 80, names_fields: false, ..RESOURCE };
+const REQUEST: Bounds = Bounds {
+    faults: FaultBounds { path: 1_024, total: 64 * 1_024, ..RESOURCE.faults },
+    shown: 80,
+    names_fields: false,
+    ..RESOURCE
+};
 
 /// A file of another system, of up to a hundred thousand tools.
-const CONVERSION: Bounds = Bounds { faults: 1_000, warnings: 1_000, unknown: 20, has_places: false, ..FILE };
+const CONVERSION: Bounds = Bounds {
+    faults: FaultBounds { faults: 1_000, ..FaultBounds::NONE },
+    warnings: 1_000,
+    unknown: 20,
+    has_places: false,
+    ..FILE
+};
 
 impl Report {
     fn new(file: PathBuf, syntax: Syntax, bounds: &'static Bounds) -> Self {
@@ -80,9 +86,7 @@ impl Report {
             file,
             syntax,
             bounds,
-            faults: RefCell::default(),
-            listed: Cell::default(),
-            faults_omitted: Cell::default(),
+            faults: RefCell::new(FaultList::new(bounds.faults)),
             warnings: RefCell::default(),
             warnings_omitted: Cell::default(),
         }
@@ -175,29 +179,19 @@ impl Report {
         self.add(if self.bounds.has_places { fault.at(place) } else { fault });
     }
 
-    pub fn add(&self, mut fault: Fault) {
-        if self.is_full() {
-            return self.omit(1);
-        }
-        if fault.message.len() > self.bounds.message {
-            fault.message = cut(fault.message, self.bounds.message);
-        }
-        if fault.path.as_str().len() > self.bounds.path {
-            fault.path = cut(fault.path.into(), self.bounds.path).into();
-        }
-        self.listed.set(self.listed.get() + fault.message.len() + fault.path.as_str().len());
-        self.faults.borrow_mut().push(fault);
+    pub fn add(&self, fault: Fault) {
+        self.faults.borrow_mut().add(fault);
     }
 
     /// No further fault would be listed, so there is no point in reading on.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.faults.borrow().len() >= self.bounds.faults || self.listed.get() >= self.bounds.listed
+        self.faults.borrow().is_full()
     }
 
     /// Counts faults, or items that were not read, without listing them.
     pub fn omit(&self, count: usize) {
-        self.faults_omitted.set(self.faults_omitted.get() + count);
+        self.faults.borrow_mut().omit(count);
     }
 
     /// Reads items with their paths or names, until there are more faults than are listed.
@@ -243,8 +237,8 @@ impl Report {
         if warnings.len() >= self.bounds.warnings {
             return self.omit_warnings(1);
         }
-        if warning.message.len() > self.bounds.message {
-            warning.message = cut(warning.message, self.bounds.message);
+        if warning.message.len() > self.bounds.faults.message {
+            warning.message = truncate(warning.message, self.bounds.faults.message);
         }
         warnings.push(warning);
     }
@@ -257,7 +251,7 @@ impl Report {
     /// How many faults there are so far, listed or not.
     #[must_use]
     pub fn fault_count(&self) -> usize {
-        self.faults.borrow().len() + self.faults_omitted.get()
+        self.faults.borrow().count()
     }
 
     #[must_use]
@@ -268,7 +262,7 @@ impl Report {
     /// How many faults there were beyond those that are listed.
     #[must_use]
     pub fn faults_omitted(&self) -> usize {
-        self.faults_omitted.get()
+        self.faults.borrow().omitted()
     }
 
     #[must_use]
@@ -279,23 +273,16 @@ impl Report {
     /// What is listed so far.
     #[must_use]
     pub fn faults(&self) -> Ref<'_, [Fault]> {
-        Ref::map(self.faults.borrow(), Vec::as_slice)
+        Ref::map(self.faults.borrow(), FaultList::listed)
     }
 
     #[must_use]
     pub fn into_faults(self) -> Vec<Fault> {
-        self.faults.into_inner()
+        self.faults.into_inner().into_listed()
     }
 
     #[must_use]
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.warnings.take()
     }
-}
-
-/// At most `most` bytes of a text; an ellipsis marks what was truncated.
-fn cut(mut text: String, most: usize) -> String {
-    text.truncate(text.floor_char_boundary(most));
-    text.push('…');
-    text
 }

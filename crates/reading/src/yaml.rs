@@ -63,19 +63,17 @@ fn syntax_fault(file: &Path, error: &Error) -> Fault {
             text.find(" at line ").map_or(text.clone(), |end| text[..end].to_owned())
         }
     };
-    Fault { place: error.location().map(SourcePlace::from), ..Fault::of_file(file, "yaml_syntax", message) }
+    Fault { place: error.location().map(place_of), ..Fault::of_file(file, "yaml_syntax", message) }
 }
 
-impl From<Location> for SourcePlace {
-    fn from(location: Location) -> Self {
-        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        Self { line: count(location.line()), column: count(location.column()) }
-    }
+fn place_of(location: Location) -> SourcePlace {
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    SourcePlace { line: count(location.line()), column: count(location.column()) }
 }
 
 impl From<Spanned<Data>> for Node {
     fn from(spanned: Spanned<Data>) -> Self {
-        Self { data: spanned.value, place: spanned.referenced.into() }
+        Self { data: spanned.value, place: place_of(spanned.referenced) }
     }
 }
 
@@ -147,7 +145,7 @@ impl<'de> Visitor<'de> for DataVisitor {
             if !names.insert(name.value.clone()) {
                 return Err(A::Error::custom(format_args!("key `{}` appears twice in one mapping", name.value)));
             }
-            members.push(Member { name: name.value, place: name.referenced.into(), value });
+            members.push(Member { name: name.value, place: place_of(name.referenced), value });
         }
         Ok(Data::Map(members))
     }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::ceiling::FAULTS_LISTED;
 
 fn call(id: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": "look_up", "arguments": "{\"a\": 1}"}})
@@ -13,7 +14,7 @@ fn user() -> Value {
 #[track_caller]
 fn check(items: &Value, expect: &[(&str, &str)]) {
     let found = read(items.as_array().unwrap());
-    let faults = found.err().map(|faults| faults.faults).unwrap_or_default();
+    let faults = found.err().map(FaultList::into_listed).unwrap_or_default();
     let faults: Vec<_> = faults.iter().map(|fault| (fault.path.as_str(), fault.code)).collect();
     assert_eq!(faults, expect);
 }
@@ -56,8 +57,8 @@ fn shapes_that_are_not_messages() {
 fn other_content_than_text_is_rejected_by_name() {
     for kind in ["image_url", "input_audio", "file", "refusal"] {
         let items = json!([{"role": "user", "content": [{"type": kind}]}]);
-        let faults = read(items.as_array().unwrap()).unwrap_err().faults;
-        assert!(faults[0].unsupported && faults[0].message.contains(kind), "{faults:?}");
+        let faults = read(items.as_array().unwrap()).unwrap_err().into_listed();
+        assert!(faults[0].class == FaultClass::Unserved && faults[0].message.contains(kind), "{faults:?}");
     }
     check(&json!([{"role": "function", "content": "x"}]), &[("[0].role", "unsupported_content")]);
     check(
@@ -121,12 +122,12 @@ fn there_must_be_something_to_answer() {
 fn faults_and_warnings_are_listed_up_to_a_number_and_counted() {
     let items = vec![json!(7); 50_000];
     let faults = read(&items).unwrap_err();
-    assert_eq!((faults.faults.len(), faults.omitted), (FAULTS_LISTED, 50_000 - FAULTS_LISTED));
+    assert_eq!((faults.listed().len(), faults.omitted()), (FAULTS_LISTED, 50_000 - FAULTS_LISTED));
     let calls: Vec<_> = (0..500).map(|number| call(&format!("c{number}"))).collect();
     let unanswered = json!([user(), {"role": "assistant", "tool_calls": calls}, user()]);
     let faults = read(unanswered.as_array().unwrap()).unwrap_err();
-    assert_eq!((faults.faults.len(), faults.omitted), (FAULTS_LISTED, 400));
-    assert_eq!(faults.faults[1].path, "[1].tool_calls[1]", "in the order of the calls");
+    assert_eq!((faults.listed().len(), faults.omitted()), (FAULTS_LISTED, 400));
+    assert_eq!(faults.listed()[1].path.as_str(), "[1].tool_calls[1]", "in the order of the calls");
     let mut odd = user();
     for number in 0..1_000 {
         odd[format!("field{number}")] = json!(1);

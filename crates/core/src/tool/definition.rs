@@ -13,8 +13,8 @@
 //!     {"name": "get weather", "description": "", "parameters": {"type": "object", "properties": {}}},
 //! ]);
 //! let faults = check(&definitions, Rules::Strict).unwrap_err();
-//! assert_eq!(faults.faults.len(), 2);
-//! assert_eq!(faults.faults[1].path, "[0].description");
+//! assert_eq!(faults.faults.count(), 2);
+//! assert_eq!(faults.faults.listed()[1].path.as_str(), "[0].description");
 //! assert!(faults.to_string().starts_with("Invalid client tool definitions: [0].name: Tool name must contain only"));
 //!
 //! // The open rules accept the name; models will see an alias.
@@ -30,10 +30,15 @@ use serde_json::{Map, Value, json};
 
 use super::{Annotations, Binding, CachePolicy, Deprecation, Tool, name};
 use crate::{
-    ceiling::{FAULTS_LISTED, REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
-    duration, json,
+    ceiling::{REQUEST_PATTERN_BYTES, TOOL_DESCRIPTION_BYTES, TOOLS},
+    duration,
+    fault::{Fault, FaultBounds, FaultClass, FaultList},
+    json,
     query::ExpiryPolicy,
-    schema::{self, SchemaCache, SchemaError, path},
+    schema::{
+        self, SchemaCache, SchemaError,
+        path::{self, Path},
+    },
     text::{clip, closest},
 };
 
@@ -49,23 +54,10 @@ pub enum Rules {
 const STRICT_NAME: usize = 64;
 const STRICT_DESCRIPTION: usize = 1_024;
 
-/// One fault in a list of definitions.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct DefinitionFault {
-    /// Its path: `[2].parameters.properties.limit.type`.
-    pub path: String,
-    /// A stable code of the fault.
-    pub code: &'static str,
-    pub message: String,
-}
-
-/// The faults of a list of definitions; never empty.
+/// The faults of a list of definitions, of which there is at least one. Its text is the client tool provider's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionFaults {
-    /// At most [`FAULTS_LISTED`].
-    pub faults: Vec<DefinitionFault>,
-    /// The number of further faults, and of entries that were not read.
-    pub omitted: usize,
+    pub faults: FaultList,
     /// Names that appear more than once, one entry for each repetition.
     pub duplicates: Vec<String>,
 }
@@ -77,22 +69,23 @@ impl std::error::Error for DefinitionFaults {}
 
 impl fmt::Display for DefinitionFaults {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_listed = |fault: &&DefinitionFault| fault.code != DUPLICATE_NAME;
-        for (index, fault) in self.faults.iter().filter(is_listed).enumerate() {
+        let is_listed = |fault: &&Fault| fault.code != DUPLICATE_NAME;
+        for (index, fault) in self.faults.listed().iter().filter(is_listed).enumerate() {
             formatter.write_str(if index == 0 { "Invalid client tool definitions: " } else { "; " })?;
-            if !fault.path.is_empty() {
+            if !fault.path.is_root() {
                 write!(formatter, "{}: ", fault.path)?;
             }
             formatter.write_str(&fault.message)?;
         }
         if !self.duplicates.is_empty() {
-            if self.faults.iter().any(|fault| is_listed(&fault)) {
+            if self.faults.listed().iter().any(|fault| is_listed(&fault)) {
                 formatter.write_str("; ")?;
             }
             write!(formatter, "Duplicate tool names: {}", self.duplicates.join(", "))?;
         }
-        if self.omitted > 0 {
-            write!(formatter, "; {} further faults or unread entries", self.omitted)?;
+        let omitted = self.faults.omitted();
+        if omitted > 0 {
+            write!(formatter, "; {omitted} further faults or unread entries")?;
         }
         Ok(())
     }
@@ -110,7 +103,7 @@ pub fn check(definitions: &Value, rules: Rules) -> Result<Vec<Tool>, DefinitionF
 }
 
 fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> Result<Vec<Tool>, DefinitionFaults> {
-    let mut checker = DefinitionChecker { rules, cache, pattern_bytes: 0, faults: Vec::new(), omitted: 0 };
+    let mut checker = DefinitionChecker { rules, cache, pattern_bytes: 0, faults: FaultList::new(FaultBounds::LISTED) };
     let Value::Array(entries) = definitions else {
         checker.wrong_type(String::new(), "array", Some(definitions));
         return Err(checker.conclude(Vec::new()));
@@ -122,14 +115,14 @@ fn check_all(definitions: &Value, rules: Rules, cache: Option<&SchemaCache>) -> 
     }
     let mut tools: Vec<Option<Tool>> = Vec::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {
-        if checker.is_full() {
-            checker.omitted += entries.len() - index;
+        if checker.faults.is_full() {
+            checker.faults.omit(entries.len() - index);
             break;
         }
         tools.push(checker.entry(index, entry));
     }
     let duplicates = checker.names(&tools);
-    if checker.faults.is_empty() {
+    if checker.faults.count() == 0 {
         return Ok(tools.into_iter().flatten().collect());
     }
     Err(checker.conclude(duplicates))
@@ -140,30 +133,17 @@ struct DefinitionChecker<'a> {
     cache: Option<&'a SchemaCache>,
     /// Memory that the patterns of all schemas so far take.
     pattern_bytes: usize,
-    faults: Vec<DefinitionFault>,
-    omitted: usize,
+    faults: FaultList,
 }
 
 impl DefinitionChecker<'_> {
-    fn fault(&mut self, path: String, code: &'static str, message: impl Into<String>) {
-        if self.is_full() {
-            self.omitted += 1;
-            return;
-        }
-        self.faults.push(DefinitionFault { path, code, message: message.into() });
-    }
-
-    /// Whether no further fault would be listed, so that reading on is useless.
-    fn is_full(&self) -> bool {
-        self.faults.len() >= FAULTS_LISTED
-    }
-
-    fn count(&self) -> usize {
-        self.faults.len() + self.omitted
+    fn fault(&mut self, path: impl Into<Path>, code: &'static str, message: impl Into<String>) {
+        let fault = Fault::new(path, code, message);
+        self.faults.add(Fault { class: FaultClass::ToolDefinition, ..fault });
     }
 
     fn conclude(self, duplicates: Vec<String>) -> DefinitionFaults {
-        DefinitionFaults { faults: self.faults, omitted: self.omitted, duplicates }
+        DefinitionFaults { faults: self.faults, duplicates }
     }
 
     fn wrong_type(&mut self, path: String, expected: &str, received: Option<&Value>) {
@@ -172,7 +152,7 @@ impl DefinitionChecker<'_> {
     }
 
     fn entry(&mut self, index: usize, entry: &Value) -> Option<Tool> {
-        let before = self.count();
+        let before = self.faults.count();
         let here = path::with_index("", index);
         let Value::Object(fields) = entry else {
             self.wrong_type(here, "object", Some(entry));
@@ -190,7 +170,7 @@ impl DefinitionChecker<'_> {
         if self.rules == Rules::Open {
             self.open_fields(fields, &here, &mut tool);
         }
-        (self.count() == before).then_some(tool)
+        (self.faults.count() == before).then_some(tool)
     }
 
     fn name(&mut self, fields: &Map<String, Value>, here: &str) -> String {
@@ -285,7 +265,7 @@ impl DefinitionChecker<'_> {
             Some(cache) => self.compile(cache, &parameters, &here),
             None => schema::faults(&parameters),
         };
-        let before = self.faults.len();
+        let before = self.faults.listed().len();
         match (parameters.get("type"), self.rules) {
             (Some(Value::String(kind)), _) if kind == "object" => {}
             (None, Rules::Open) => {}
@@ -308,9 +288,9 @@ impl DefinitionChecker<'_> {
         }
         self.required_names(&parameters, &here);
         // A fault that was reported above in the provider's words is not repeated in the validator's.
-        let reported: HashSet<String> = self.faults[before..].iter().map(|fault| fault.path.clone()).collect();
+        let reported: HashSet<Path> = self.faults.listed()[before..].iter().map(|fault| fault.path.clone()).collect();
         for error in schema_faults {
-            let place = path::below(&here, &error.path);
+            let place = Path::from(path::below(&here, &error.path));
             if !reported.contains(&place) {
                 self.fault(place, error.fault.code(), error.fault.to_string());
             }
@@ -321,7 +301,7 @@ impl DefinitionChecker<'_> {
     /// Reports types that JSON Schema does not have, which are usually misspelt.
     fn unknown_types(&mut self, schema: &Value, here: &str) {
         let Value::Object(fields) = schema else { return };
-        if self.is_full() {
+        if self.faults.is_full() {
             return;
         }
         if let Some(Value::String(kind)) = fields.get("type")
@@ -399,8 +379,8 @@ impl DefinitionChecker<'_> {
         }
         if let Some(Value::Array(values)) = fields.get("enum") {
             for (index, value) in values.iter().enumerate() {
-                if self.is_full() {
-                    self.omitted += values.len() - index;
+                if self.faults.is_full() {
+                    self.faults.omit(values.len() - index);
                     break;
                 }
                 if !value.is_string() && !value.is_number() {
@@ -430,8 +410,8 @@ impl DefinitionChecker<'_> {
         };
         let properties = schema.get("properties").and_then(Value::as_object);
         for (index, name) in names.iter().enumerate() {
-            if self.is_full() {
-                self.omitted += names.len() - index;
+            if self.faults.is_full() {
+                self.faults.omit(names.len() - index);
                 break;
             }
             let here = path::with_index(&here, index);

@@ -84,7 +84,8 @@ pub(super) fn brings_tools(params: &SendParams) -> bool {
 /// The strict rules, with all faults at once.
 fn check(engine: &Engine, definitions: &Value, path: &str) -> Result<Vec<Tool>, A2aError> {
     engine.definitions(Rules::Strict).check(definitions).map_err(|faults| {
-        let violations = faults.faults.iter().map(|fault| (format!("{path}{}", fault.path), fault.message.clone()));
+        let violations =
+            faults.faults.listed().iter().map(|fault| (format!("{path}{}", fault.path), fault.message.clone()));
         A2aError::invalid(faults.to_string(), violations.collect())
     })
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ceiling::FAULTS_LISTED;
 
 fn search_database() -> Value {
     json!({
@@ -58,9 +59,12 @@ fn without(definition: &Value, key: &str) -> Value {
 fn fault_lines(definitions: &Value, rules: Rules) -> Vec<String> {
     match check(definitions, rules) {
         Ok(_) => Vec::new(),
-        Err(faults) => {
-            faults.faults.iter().map(|fault| format!("{} {} {}", fault.path, fault.code, fault.message)).collect()
-        }
+        Err(faults) => faults
+            .faults
+            .listed()
+            .iter()
+            .map(|fault| format!("{} {} {}", fault.path, fault.code, fault.message))
+            .collect(),
     }
 }
 
@@ -92,7 +96,7 @@ fn openais_envelope_is_accepted_too() {
         assert_eq!(check(&wrapped, rules), check(&json!([search_database()]), rules));
     }
     let bad = json!([{"type": "function", "function": with(&search_database(), "/name", json!(""))}]);
-    assert_eq!(check(&bad, Rules::Strict).unwrap_err().faults[0].path, "[0].function.name");
+    assert_eq!(check(&bad, Rules::Strict).unwrap_err().faults.listed()[0].path.as_str(), "[0].function.name");
 }
 
 #[test]
@@ -231,7 +235,7 @@ fn duplicates_are_named_each_time() {
     let faults =
         check(&json!([named("a"), named("b"), named("a"), named("b"), named("a")]), Rules::Strict).unwrap_err();
     assert_eq!(faults.to_string(), "Duplicate tool names: a, b, a");
-    assert_eq!(faults.faults[0].path, "[2].name");
+    assert_eq!(faults.faults.listed()[0].path.as_str(), "[2].name");
 }
 
 #[test]
@@ -265,7 +269,7 @@ fn schemas_are_bounded_under_both_rules() {
             (json!({"type": "string", "enum": vec!["x"; 1_001]}), "enum_too_long"),
             (json!({"type": "string", "description": "x".repeat(300_000)}), "schema_too_large"),
         ] {
-            let faults = check(&json!([property(schema)]), rules).unwrap_err().faults;
+            let faults = check(&json!([property(schema)]), rules).unwrap_err().faults.into_listed();
             assert!(faults.iter().any(|fault| fault.code == code), "{code}: {faults:?}");
         }
         let mut deep = json!({"type": "object", "properties": {}});
@@ -274,7 +278,7 @@ fn schemas_are_bounded_under_both_rules() {
         }
         let Value::Object(mut definition) = search_database() else { unreachable!() };
         definition.insert("parameters".to_owned(), deep);
-        let faults = check(&Value::Array(vec![Value::Object(definition)]), rules).unwrap_err().faults;
+        let faults = check(&Value::Array(vec![Value::Object(definition)]), rules).unwrap_err().faults.into_listed();
         assert!(faults.iter().any(|fault| fault.code == "schema_too_deep"), "{faults:?}");
     }
 }
@@ -375,8 +379,8 @@ fn faults_are_listed_up_to_a_number_and_counted() {
         (json!([with(&my_tool(), "/parameters/required", json!(vec![0; 50_000]))]), 49_900),
     ] {
         let faults = check(&list, Rules::Open).unwrap_err();
-        assert_eq!(faults.faults.len(), FAULTS_LISTED);
-        assert!(faults.omitted >= omitted, "{}", faults.omitted);
+        assert_eq!(faults.faults.listed().len(), FAULTS_LISTED);
+        assert!(faults.faults.omitted() >= omitted, "{}", faults.faults.omitted());
         assert!(faults.to_string().contains("further faults"));
     }
 }

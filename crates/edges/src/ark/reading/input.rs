@@ -2,15 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bosun_core::{
-    message::{self, MessageFaults},
-    schema::path::below,
-    template,
-    tool::ConfigRef,
-};
+use bosun_core::{message, template, tool::ConfigRef};
 use bosun_engine::{Input, parameters::QueryParameter};
 use bosun_reading::{
-    FaultClass, Field, FieldTable,
+    Fault, FaultClass, Field, FieldTable,
     table::{flag_schema, object_schema, text_schema},
 };
 use serde_json::{Value, json};
@@ -82,12 +77,11 @@ fn read_messages(fields: &BodyFields<'_>) -> Option<Input> {
             report.omit_warnings(read.warnings_omitted);
             Some(Input::Messages(read.messages))
         }
-        Err(MessageFaults { faults, omitted }) => {
-            report.omit(omitted);
+        Err(faults) => {
+            report.omit(faults.omitted());
             let path = fields.path_of("input");
-            for fault in faults {
-                let class = if fault.unsupported { FaultClass::Unserved } else { FaultClass::Malformed };
-                report.refuse(class, below(path.as_str(), &fault.path), fault.code, fault.message);
+            for fault in faults.into_listed() {
+                report.add(Fault { path: path.join(fault.path.as_str()), ..fault });
             }
             None
         }

@@ -10,13 +10,13 @@ use bosun_core::{
     schema::path::with_key,
     tool::{
         catalog::Selection,
-        definition::{DefinitionCache, DefinitionFault, Rules},
+        definition::{DefinitionCache, DefinitionFaults, Rules},
         toolset::Mode,
     },
 };
 use bosun_engine::{Engine, Registry};
 use bosun_reading::{
-    FaultClass, Field, FieldTable, Path, Report, spec,
+    Fault, FaultClass, Field, FieldTable, Path, Report, spec,
     table::{duration_schema, object_schema, texts_schema},
 };
 use serde_json::{Value, json};
@@ -235,10 +235,10 @@ fn check(definitions: Vec<Placed>, known: &DefinitionCache, report: &Report) -> 
     }
     match known.check(&Value::Array(definitions)) {
         Ok(tools) => tools,
-        Err(faults) => {
-            report.omit(faults.omitted);
-            for fault in faults.faults {
-                report.refuse(FaultClass::ToolDefinition, place(&paths, &fault), fault.code, fault.message);
+        Err(DefinitionFaults { faults, .. }) => {
+            report.omit(faults.omitted());
+            for fault in faults.into_listed() {
+                report.add(Fault { path: path_in_body(&paths, &fault.path), ..fault });
             }
             Vec::new()
         }
@@ -260,10 +260,10 @@ fn warn_of_unknown(path: &Path, definition: &Value, report: &Report) {
 }
 
 /// `[3].name` in the list that was checked is `tools[1].name` to the client.
-fn place(paths: &[Path], fault: &DefinitionFault) -> String {
-    let found = fault.path.strip_prefix('[').and_then(|rest| rest.split_once(']')).and_then(|(index, rest)| {
+fn path_in_body(paths: &[Path], path: &Path) -> Path {
+    let found = path.as_str().strip_prefix('[').and_then(|rest| rest.split_once(']')).and_then(|(index, rest)| {
         let path = paths.get(index.parse::<usize>().ok()?)?;
-        Some(format!("{path}{rest}"))
+        Some(path.join(rest))
     });
-    found.unwrap_or_else(|| "externalTools".to_owned())
+    found.unwrap_or_else(|| "externalTools".into())
 }
