@@ -8,7 +8,7 @@ use bosun_core::{
     Binding, Tool,
     tool::{
         catalog::{Catalog, Selection},
-        toolset::{Mode, Toolset},
+        toolset::{ToolSources, Toolset},
     },
 };
 use serde_json::json;
@@ -145,7 +145,7 @@ fn merges(rounds: usize, report: &mut Report) {
     for _ in 0..rounds {
         let (ark, client) = (ark.clone(), client.clone());
         let before = processor_time();
-        let toolset = Toolset::merge(Mode::Hybrid, ark, client);
+        let toolset = Toolset::merge(ToolSources::Both, ark, client);
         times.push((processor_time() - before).as_secs_f64() * 1e3);
         kept = toolset.tools().len();
     }

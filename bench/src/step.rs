@@ -9,7 +9,7 @@ use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
 use bosun_adapters::{manifests, runner::builtin::Builtins, secret::Secrets};
-use bosun_core::{Actor, Namespace, QueryLimits, Status, tool::toolset::Mode};
+use bosun_core::{Actor, Namespace, QueryLimits, Status, tool::toolset::ToolSources};
 use bosun_engine::{Engine, EngineSettings, Submission, SystemClock, blob::MemoryBlobs, memory::MemoryStore};
 use serde_json::json;
 
@@ -67,7 +67,7 @@ pub(crate) async fn run_query(engine: &Engine, input: &str) -> anyhow::Result<()
 
 fn submission(input: &str) -> Submission {
     let asked = Submission::to_agent(Actor::local(), Namespace::default(), "math-assistant", input);
-    Submission { mode: Mode::Ark, ..asked }
+    Submission { mode: ToolSources::Catalog, ..asked }
 }
 
 async fn engine() -> anyhow::Result<Engine> {

@@ -41,7 +41,7 @@ use bosun_core::{
     schema::{CheckedArguments, Violation},
     tool::{
         definition::{self, DefinitionFaults, Rules},
-        toolset::Mode,
+        toolset::ToolSources,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,7 @@ impl ClientTools {
     /// # Errors
     /// `Invalid client tool definitions: …` or `Duplicate tool names: …`, with every fault.
     pub fn new(definitions: &Value) -> Result<Self, DefinitionFaults> {
-        Ok(Self { tools: Toolset::merge(Mode::N8n, Vec::new(), validate_definitions(definitions)?) })
+        Ok(Self { tools: Toolset::merge(ToolSources::Client, Vec::new(), validate_definitions(definitions)?) })
     }
 
     /// A copy of the tools, in the client's order.

@@ -5,7 +5,7 @@
 //! edges are built on it and never the other way round.
 //!
 //! ```
-//! use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::{Binding, definition::{self, Rules}, toolset::Mode}};
+//! use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::{Binding, definition::{self, Rules}, toolset::ToolSources}};
 //! use serde_json::json;
 //!
 //! // Tool definitions that a client sends are validated as a whole.
@@ -16,7 +16,7 @@
 //! }]), Rules::Strict)?;
 //! // They are merged with the server's tools; on a name conflict, the server's tool wins.
 //! let clock = Tool::new("current_time", "Tells the time", json!({}), Binding::Builtin { name: "clock".into() });
-//! let toolset = Toolset::merge(Mode::Hybrid, vec![clock], client);
+//! let toolset = Toolset::merge(ToolSources::Both, vec![clock], client);
 //! assert_eq!(toolset.tools().len(), 2);
 //! // The model receives declarations in its API's dialect, and its arguments are validated before a tool runs.
 //! assert!(toolset.declarations(Dialect::Anthropic).losses.is_empty());

@@ -184,7 +184,7 @@ impl ModelOptions {
 }
 
 /// The form in which the query's creator reads it back. Opaque here: each edge has its own words for its forms.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct View(Cow<'static, str>);
 

@@ -8,15 +8,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use bosun_core::{
     Actor, ContentHash, Namespace, QueryName, Tool, json,
     query::{AskedLimits, ExpiryPolicy, ModelOptions, TargetKind, View},
-    tool::{catalog::Selection, toolset::Mode},
+    tool::{catalog::Selection, toolset::ToolSources},
     trace::TraceContext,
     transcript::Message,
 };
 
 use crate::{engine::conversations::AskedConversation, parameters::QueryParameter, store::RequestKey};
-
-/// The view of a submission that does not say otherwise. The word is in the fingerprints of earlier versions.
-const DEFAULT_VIEW: View = View::new("ark");
 
 /// A request to run a query.
 #[derive(Clone, Debug)]
@@ -41,7 +38,7 @@ pub struct Submission {
     pub output_schema: Option<Arc<serde_json::Value>>,
     /// The client's own tools, already validated.
     pub client_tools: Vec<Tool>,
-    pub mode: Mode,
+    pub tool_sources: ToolSources,
     /// Only these of the agent's tools; all of them if absent.
     pub selected_tools: Option<Vec<String>>,
     /// And only those of them that this selects.
@@ -106,11 +103,11 @@ impl Submission {
             options: ModelOptions::default(),
             output_schema: None,
             client_tools: Vec::new(),
-            mode: Mode::Hybrid,
+            tool_sources: ToolSources::Both,
             selected_tools: None,
             tool_filter: None,
             limits: AskedLimits::default(),
-            view: DEFAULT_VIEW,
+            view: View::default(),
             on_expired: ExpiryPolicy::default(),
             session_id: None,
             conversation: AskedConversation::default(),
@@ -132,7 +129,7 @@ impl Submission {
                 Input::Messages(messages) => messages.iter().map(bosun_core::message::write).collect(),
             },
             "clientTools": self.client_tools,
-            "mode": self.mode,
+            "mode": sources_of_first_version(self.tool_sources),
             "selectedTools": self.selected_tools,
             "limits": limits_of_first_version(&self.limits),
             "view": self.view,
@@ -170,6 +167,15 @@ impl Submission {
     }
 }
 
+/// The word of the first version for where the tools come from, for the same reason as [`limits_of_first_version`].
+fn sources_of_first_version(sources: ToolSources) -> &'static str {
+    match sources {
+        ToolSources::Catalog => "ark",
+        ToolSources::Client => "n8n",
+        ToolSources::Both => "hybrid",
+    }
+}
+
 /// Limits as the first version serialised them: a retried request must keep its fingerprint, however the format of
 /// journals changes.
 fn limits_of_first_version(limits: &AskedLimits) -> serde_json::Value {
@@ -204,7 +210,10 @@ mod tests {
 
     #[test]
     fn the_fingerprint_of_a_request_is_stable_across_versions() {
-        let bare = Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go");
+        let bare = Submission {
+            view: View::new("ark"),
+            ..Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go")
+        };
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let limits = AskedLimits {
             query_timeout: seconds(1),

@@ -9,7 +9,7 @@ use bosun_core::{
     query::AskedLimits,
     tool::{
         SecretRef,
-        toolset::{Mode, Toolset},
+        toolset::{ToolSources, Toolset},
     },
     transcript::Message,
 };
@@ -269,7 +269,7 @@ async fn fallbacks_are_asked_in_order() {
     }
     std::fs::write(directory.path().join("models.yaml"), manifests).unwrap();
     let registry = load_from(directory.path()).unwrap().build(&Arc::new(Secrets::default()), Arc::new(builtins()));
-    let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
+    let toolset = Arc::new(Toolset::merge(ToolSources::Catalog, vec![], vec![]));
     let messages = vec![Message::User("x".into())];
     let (query, options) = (QueryUid::new(0, [0; 10]), Default::default());
     let request =
@@ -316,7 +316,7 @@ async fn the_example_runs_the_rfcs_first_example() {
     let registry = manifests.build(&Arc::new(Secrets::default()), Arc::new(builtins()));
     let model = registry.model(&default_namespace(), "default").unwrap();
     let ask = async |messages: Vec<Message>| {
-        let toolset = Arc::new(Toolset::merge(Mode::Ark, vec![], vec![]));
+        let toolset = Arc::new(Toolset::merge(ToolSources::Catalog, vec![], vec![]));
         let query = QueryUid::new(0, [0; 10]);
         model
             .reply(

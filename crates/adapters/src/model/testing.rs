@@ -12,7 +12,7 @@ use bosun_core::{
     Binding, Namespace, QueryUid, Tool,
     content::Images,
     query::ModelOptions,
-    tool::toolset::{Mode, Toolset},
+    tool::toolset::{ToolSources, Toolset},
     transcript::{Message, MessageCall},
 };
 use bosun_engine::{
@@ -88,7 +88,7 @@ pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
         query: QueryUid::new(1_794_700_800_000, [7; 10]),
         turn: 1,
         messages,
-        toolset: Arc::new(Toolset::merge(Mode::N8n, Vec::new(), vec![calculator(), search])),
+        toolset: Arc::new(Toolset::merge(ToolSources::Client, Vec::new(), vec![calculator(), search])),
         tools_allowed: true,
         options: ModelOptions::default(),
         answer: None,

@@ -417,7 +417,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Whether `core::tool::toolset::Mode` is there: modules are files, and what follows is a word in them.
+/// Whether `core::tool::toolset::ToolSources` is there: modules are files, and what follows is a word in them.
 fn is_place(place: &str) -> bool {
     let mut segments = place.split("::").peekable();
     let mut module = workspace().join("crates").join(segments.next().unwrap_or_default()).join("src");

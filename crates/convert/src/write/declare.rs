@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::toolset::Mode};
+use bosun_core::{Tool, Toolset, schema::dialect::Dialect, tool::toolset::ToolSources};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -30,7 +30,8 @@ pub(super) fn tools(
         let path = origins.get(tool).map(|found| found.origin.place_of(inside).to_string()).unwrap_or_default();
         warnings.push(Warning { path, code, message });
     };
-    let toolset = Toolset::merge(Mode::Ark, tools.iter().map(|found| found.tool.clone()).collect(), Vec::new());
+    let toolset =
+        Toolset::merge(ToolSources::Catalog, tools.iter().map(|found| found.tool.clone()).collect(), Vec::new());
     let declarations = dialect.declare_toolset(&toolset);
     for loss in &declarations.losses {
         let inside = format!("parameters.{}", loss.path);

@@ -7,7 +7,7 @@ use bosun_convert::{
 };
 use bosun_core::{
     Tool, Toolset,
-    tool::{Binding, toolset::Mode},
+    tool::{Binding, toolset::ToolSources},
 };
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn n8n(name: &str, description: &str) -> Tool {
 }
 
 fn merge_ark_and_n8n_tools(ark: Vec<Tool>, n8n: Vec<Tool>) -> Vec<Tool> {
-    Toolset::merge(Mode::Hybrid, ark, n8n).tools().iter().map(|member| Tool::clone(&member.tool)).collect()
+    Toolset::merge(ToolSources::Both, ark, n8n).tools().iter().map(|member| Tool::clone(&member.tool)).collect()
 }
 
 fn names(tools: &[Tool]) -> Vec<&str> {
@@ -155,39 +155,32 @@ fn should_deduplicate_by_name_ark_takes_precedence() {
     assert!(!merged[0].is_external(), "the ARK version has no executionMode");
 }
 
-fn filter_tools_by_source(mode: &str) -> (Vec<Tool>, Option<String>) {
-    let (mode, warning) = Mode::parse(mode);
+/// The words `ark`, `n8n` and `hybrid`, and what an unknown one means, are the ARK API's:
+/// `edges::ark::reading::tool_source`.
+fn filter_tools_by_source(sources: ToolSources) -> Vec<Tool> {
     let toolset = Toolset::merge(
-        mode,
+        sources,
         vec![ark("ark1", "ARK 1"), ark("ark2", "ARK 2")],
         vec![n8n("n8n1", "n8n 1"), n8n("n8n2", "n8n 2")],
     );
-    (toolset.tools().iter().map(|member| Tool::clone(&member.tool)).collect(), warning)
+    toolset.tools().iter().map(|member| Tool::clone(&member.tool)).collect()
 }
 
 #[test]
 fn should_return_only_ark_tools_in_ark_mode() {
-    let (filtered, _) = filter_tools_by_source("ark");
+    let filtered = filter_tools_by_source(ToolSources::Catalog);
     assert_eq!(filtered, [ark("ark1", "ARK 1"), ark("ark2", "ARK 2")]);
 }
 
 #[test]
 fn should_return_only_n8n_tools_in_n8n_mode() {
-    let (filtered, _) = filter_tools_by_source("n8n");
+    let filtered = filter_tools_by_source(ToolSources::Client);
     assert_eq!(filtered, [n8n("n8n1", "n8n 1"), n8n("n8n2", "n8n 2")]);
 }
 
 #[test]
 fn should_return_merged_tools_in_hybrid_mode() {
-    let (filtered, warning) = filter_tools_by_source("hybrid");
+    let filtered = filter_tools_by_source(ToolSources::Both);
     assert_eq!(filtered.len(), 4);
     assert!(names(&filtered).contains(&"ark1") && names(&filtered).contains(&"n8n2"));
-    assert_eq!(warning, None);
-}
-
-#[test]
-fn should_fallback_to_ark_only_for_invalid_mode() {
-    let (filtered, warning) = filter_tools_by_source("invalid");
-    assert_eq!(names(&filtered), ["ark1", "ark2"]);
-    assert!(warning.unwrap().contains("invalid"), "the fallback is never silent");
 }

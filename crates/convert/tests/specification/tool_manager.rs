@@ -10,7 +10,7 @@ use bosun_convert::{
 use bosun_core::{
     QueryLimits, Schema, Tool, Toolset,
     schema::dialect::Dialect,
-    tool::{Binding, catalog::Catalog, toolset::Mode},
+    tool::{Binding, catalog::Catalog, toolset::ToolSources},
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn get_all_tools_for_ai_client() {
     let tools: Vec<Tool> = mcp_tools().into_iter().chain([custom_tool()]).collect();
     let catalog = Catalog::new(1, tools.clone()).unwrap();
     assert!(catalog.tools().eq(&tools), "as they were added");
-    let toolset = Toolset::merge(Mode::Ark, tools, vec![]);
+    let toolset = Toolset::merge(ToolSources::Catalog, tools, vec![]);
     let declared: Value = serde_json::from_str(&toolset.declarations(Dialect::OpenAiChat).json).unwrap();
     assert_eq!(declared[1]["function"]["parameters"], *custom_tool().parameters);
 }

@@ -9,7 +9,7 @@ use bosun_core::{
         catalog::{Catalog, Selection},
         missing::missing_parameters,
         routing::ToolRoute,
-        toolset::Mode,
+        toolset::ToolSources,
         wrapper,
     },
 };
@@ -253,7 +253,7 @@ fn get_tools_by_provider() {
 #[test]
 fn format_tools_for_llm() {
     let tool = tools(r#"{"tools": [{"name": "now", "description": "The time", "providerConfigKey": "clock"}]}"#);
-    let toolset = Toolset::merge(Mode::Ark, tool, vec![]);
+    let toolset = Toolset::merge(ToolSources::Catalog, tool, vec![]);
     let declared: Value = serde_json::from_str(&toolset.declarations(Dialect::OpenAiChat).json).unwrap();
     assert_eq!(
         declared,
@@ -262,7 +262,7 @@ fn format_tools_for_llm() {
         }}])
     );
     // Keywords that validators do not know never reach a model.
-    let toolset = Toolset::merge(Mode::Ark, tools(TOOL_CONFIG), vec![]);
+    let toolset = Toolset::merge(ToolSources::Catalog, tools(TOOL_CONFIG), vec![]);
     assert!(!toolset.declarations(Dialect::OpenAiChat).json.contains("\"optional\""));
 }
 

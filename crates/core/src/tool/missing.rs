@@ -241,7 +241,7 @@ fn is_nothing(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Binding, Tool, tool::toolset::Mode};
+    use crate::{Binding, Tool, tool::toolset::ToolSources};
 
     fn send_email() -> Schema {
         Schema::compile(&Arc::new(json!({
@@ -328,7 +328,7 @@ mod tests {
             "$defs": {"day": {"type": "string", "enum": ["today", "tomorrow"]}},
         });
         let tool = Tool::new("send.email", "Sends an email", parameters, Binding::External);
-        Toolset::merge(Mode::N8n, vec![], vec![tool])
+        Toolset::merge(ToolSources::Client, vec![], vec![tool])
     }
 
     fn request(tool: &str, names: &[&str]) -> Value {

@@ -1,28 +1,25 @@
-//! The tools of one query: merged by mode, frozen, pinned by a hash.
+//! The tools of one query: merged from their sources, frozen, pinned by a hash.
 //!
 //! A [`Toolset`] is immutable. It is stored as a document with the query, so that after a crash the query has the same
 //! tools in the same order under the same aliases, whatever the catalogue contains by then. Schemas are compiled and
 //! declarations derived on first use, once.
 //!
-//! Order: in `hybrid`, the client's tools as they came, with a catalogue tool replacing a client's tool of the same
-//! name in its position, then the other catalogue tools as they came.
+//! Order: with both sources, the client's tools as they came, with a catalogue tool replacing a client's tool of the
+//! same name in its position, then the other catalogue tools as they came.
 //!
 //! ```
-//! use bosun_core::tool::{Binding, Tool, toolset::{Mode, Toolset}};
+//! use bosun_core::tool::{Binding, Tool, toolset::{ToolSources, Toolset}};
 //! use serde_json::json;
 //!
-//! let ark = vec![Tool::new("shared_tool", "ARK version", json!({}), Binding::Builtin { name: "noop".into() })];
-//! let n8n = vec![
-//!     Tool::new("shared_tool", "n8n version", json!({}), Binding::External),
-//!     Tool::new("tool_with-special.chars", "n8n only", json!({}), Binding::External),
+//! let catalog = vec![Tool::new("shared_tool", "the catalogue's", json!({}), Binding::Builtin { name: "noop".into() })];
+//! let client = vec![
+//!     Tool::new("shared_tool", "the client's", json!({}), Binding::External),
+//!     Tool::new("tool_with-special.chars", "the client's", json!({}), Binding::External),
 //! ];
-//!
-//! let (mode, warning) = Mode::parse("hybrid");
-//! assert!(warning.is_none());
-//! let toolset = Toolset::merge(mode, ark, n8n);
+//! let toolset = Toolset::merge(ToolSources::Both, catalog, client);
 //!
 //! // The catalogue wins a name conflict.
-//! assert_eq!(toolset.get("shared_tool").unwrap().tool.description, "ARK version");
+//! assert_eq!(toolset.get("shared_tool").unwrap().tool.description, "the catalogue's");
 //! // A name that models do not accept is replaced by an alias, which leads back to it.
 //! let alias = &toolset.get("tool_with-special.chars").unwrap().alias;
 //! assert_eq!(toolset.by_alias(alias).unwrap().tool.name, "tool_with-special.chars");
@@ -51,44 +48,14 @@ use crate::{
 };
 
 /// Where the tools of a query come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Only the catalogue's.
-    #[default]
-    Ark,
-    /// Only the client's.
-    N8n,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ToolSources {
+    /// Only the catalogue.
+    Catalog,
+    /// Only the client.
+    Client,
     /// Both; the catalogue wins a name conflict.
-    Hybrid,
-}
-
-impl Mode {
-    /// Parses a mode. Anything unknown means `ark`, with a warning that the caller can show.
-    #[must_use]
-    pub fn parse(text: &str) -> (Self, Option<String>) {
-        match text {
-            "ark" => (Self::Ark, None),
-            "n8n" => (Self::N8n, None),
-            "hybrid" => (Self::Hybrid, None),
-            other => {
-                let shown = crate::text::clip(other, 40);
-                (
-                    Self::Ark,
-                    Some(format!("unknown tool source `{shown}`, using `ark`; known are `ark`, `n8n` and `hybrid`")),
-                )
-            }
-        }
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ark => "ark",
-            Self::N8n => "n8n",
-            Self::Hybrid => "hybrid",
-        }
-    }
+    Both,
 }
 
 /// One tool of a toolset.
@@ -223,11 +190,11 @@ impl Hash for Toolset {
 impl Toolset {
     /// The tools that a query sees: the catalogue's, the client's, or both.
     #[must_use]
-    pub fn merge(mode: Mode, ark: Vec<Tool>, client: Vec<Tool>) -> Self {
-        let (first, then) = match mode {
-            Mode::Ark => (Vec::new(), ark),
-            Mode::N8n => (client, Vec::new()),
-            Mode::Hybrid => (client, ark),
+    pub fn merge(sources: ToolSources, catalog: Vec<Tool>, client: Vec<Tool>) -> Self {
+        let (first, then) = match sources {
+            ToolSources::Catalog => (Vec::new(), catalog),
+            ToolSources::Client => (client, Vec::new()),
+            ToolSources::Both => (client, catalog),
         };
         let mut tools: Vec<Tool> = Vec::with_capacity(first.len() + then.len());
         let mut by_name = HashMap::with_capacity(first.len() + then.len());
@@ -362,11 +329,11 @@ mod tests {
     use super::*;
     use crate::tool::Binding;
 
-    fn ark(name: &str, description: &str) -> Tool {
+    fn inside(name: &str, description: &str) -> Tool {
         Tool::new(name, description, json!({}), Binding::Builtin { name: name.to_owned() })
     }
 
-    fn n8n(name: &str, description: &str) -> Tool {
+    fn outside(name: &str, description: &str) -> Tool {
         Tool::new(name, description, json!({}), Binding::External)
     }
 
@@ -374,70 +341,46 @@ mod tests {
         toolset.tools().iter().map(|member| member.tool.name.as_str()).collect()
     }
 
-    fn filtered(mode: &str) -> (Toolset, Option<String>) {
-        let (mode, warning) = Mode::parse(mode);
-        let ark = vec![ark("ark1", "ARK 1"), ark("ark2", "ARK 2")];
-        let n8n = vec![n8n("n8n1", "n8n 1"), n8n("n8n2", "n8n 2")];
-        (Toolset::merge(mode, ark, n8n), warning)
+    #[test]
+    fn the_sources_decide_which_tools_a_query_has() {
+        for (sources, expected) in [
+            (ToolSources::Catalog, &["inside1", "inside2"][..]),
+            (ToolSources::Client, &["outside1", "outside2"]),
+            (ToolSources::Both, &["outside1", "outside2", "inside1", "inside2"]),
+        ] {
+            let catalog = vec![inside("inside1", ""), inside("inside2", "")];
+            let client = vec![outside("outside1", ""), outside("outside2", "")];
+            assert_eq!(names(&Toolset::merge(sources, catalog, client)), expected, "{sources:?}");
+        }
     }
 
     #[test]
-    fn should_merge_ark_and_n8n_tools() {
-        let toolset = Toolset::merge(Mode::Hybrid, vec![ark("ark_tool", "ARK")], vec![n8n("n8n_tool", "n8n")]);
-        assert_eq!(names(&toolset), ["n8n_tool", "ark_tool"]);
-    }
-
-    #[test]
-    fn should_deduplicate_by_name_ark_takes_precedence() {
-        let toolset = Toolset::merge(
-            Mode::Hybrid,
-            vec![ark("shared_tool", "ARK version")],
-            vec![n8n("shared_tool", "n8n version")],
-        );
+    fn the_catalogue_wins_a_name_conflict() {
+        let catalog = vec![inside("shared", "of the catalogue")];
+        let toolset = Toolset::merge(ToolSources::Both, catalog, vec![outside("shared", "of the client")]);
         assert_eq!(toolset.len(), 1);
-        assert_eq!(toolset.tools()[0].tool.description, "ARK version");
+        assert_eq!(toolset.tools()[0].tool.description, "of the catalogue");
         assert!(!toolset.tools()[0].tool.is_external());
-    }
-
-    #[test]
-    fn should_return_only_ark_tools_in_ark_mode() {
-        let (toolset, warning) = filtered("ark");
-        assert_eq!((names(&toolset), warning), (vec!["ark1", "ark2"], None));
-    }
-
-    #[test]
-    fn should_return_only_n8n_tools_in_n8n_mode() {
-        let (toolset, warning) = filtered("n8n");
-        assert_eq!((names(&toolset), warning), (vec!["n8n1", "n8n2"], None));
-    }
-
-    #[test]
-    fn should_return_merged_tools_in_hybrid_mode() {
-        let (toolset, warning) = filtered("hybrid");
-        assert_eq!((names(&toolset), warning), (vec!["n8n1", "n8n2", "ark1", "ark2"], None));
-    }
-
-    #[test]
-    fn should_fallback_to_ark_only_for_invalid_mode() {
-        let (toolset, warning) = filtered("invalid");
-        assert_eq!(names(&toolset), ["ark1", "ark2"]);
-        assert_eq!(warning.unwrap(), "unknown tool source `invalid`, using `ark`; known are `ark`, `n8n` and `hybrid`");
     }
 
     #[test]
     fn a_catalogue_tool_replaces_the_clients_in_its_position() {
         let toolset = Toolset::merge(
-            Mode::Hybrid,
-            vec![ark("z", "ARK"), ark("b", "ARK")],
-            vec![n8n("a", "n8n"), n8n("b", "n8n"), n8n("c", "n8n")],
+            ToolSources::Both,
+            vec![inside("z", "catalogue"), inside("b", "catalogue")],
+            vec![outside("a", "client"), outside("b", "client"), outside("c", "client")],
         );
         assert_eq!(names(&toolset), ["a", "b", "c", "z"]);
-        assert_eq!(toolset.get("b").unwrap().tool.description, "ARK");
+        assert_eq!(toolset.get("b").unwrap().tool.description, "catalogue");
     }
 
     #[test]
     fn aliases_lead_back_to_the_real_name() {
-        let toolset = Toolset::merge(Mode::N8n, vec![], vec![n8n("tool_with-special.chars", ""), n8n("plain", "")]);
+        let toolset = Toolset::merge(
+            ToolSources::Client,
+            vec![],
+            vec![outside("tool_with-special.chars", ""), outside("plain", "")],
+        );
         let alias = toolset.get("tool_with-special.chars").unwrap().alias.clone();
         assert_ne!(*alias, *"tool_with-special.chars");
         assert_eq!(toolset.by_alias(&alias).unwrap().tool.name, "tool_with-special.chars");
@@ -459,7 +402,8 @@ mod tests {
 
     #[test]
     fn a_toolset_survives_storage() {
-        let toolset = Toolset::merge(Mode::Hybrid, vec![ark("z", "ARK")], vec![calculator(), n8n("a b", "x")]);
+        let toolset =
+            Toolset::merge(ToolSources::Both, vec![inside("z", "catalogue")], vec![calculator(), outside("a b", "x")]);
         let again = Toolset::from_document(&toolset.to_document()).unwrap();
         assert_eq!(names(&again), names(&toolset));
         assert_eq!(again.hash(), toolset.hash());
@@ -472,20 +416,20 @@ mod tests {
 
     #[test]
     fn a_damaged_document_is_an_error() {
-        let document = Toolset::merge(Mode::N8n, vec![], vec![calculator()]).to_document();
+        let document = Toolset::merge(ToolSources::Client, vec![], vec![calculator()]).to_document();
         assert!(matches!(Toolset::from_document(&document[..50]), Err(DocumentError::Json(_))));
         assert!(matches!(Toolset::from_document("[]"), Err(DocumentError::Form(_))));
-        let entry = json!({"alias": "a", "tool": n8n("a", "")});
+        let entry = json!({"alias": "a", "tool": outside("a", "")});
         let twice = json!({"tools": [entry.clone(), entry]}).to_string();
         assert_eq!(Toolset::from_document(&twice).unwrap_err(), DocumentError::Duplicate("a".to_owned()));
     }
 
     #[test]
     fn the_hash_depends_on_content_and_order_only() {
-        let one = Toolset::merge(Mode::N8n, vec![], vec![n8n("a", ""), n8n("b", "")]);
-        let same = Toolset::merge(Mode::Hybrid, vec![], vec![n8n("a", ""), n8n("b", "")]);
-        let swapped = Toolset::merge(Mode::N8n, vec![], vec![n8n("b", ""), n8n("a", "")]);
-        let changed = Toolset::merge(Mode::N8n, vec![], vec![n8n("a", ""), n8n("b", "!")]);
+        let one = Toolset::merge(ToolSources::Client, vec![], vec![outside("a", ""), outside("b", "")]);
+        let same = Toolset::merge(ToolSources::Both, vec![], vec![outside("a", ""), outside("b", "")]);
+        let swapped = Toolset::merge(ToolSources::Client, vec![], vec![outside("b", ""), outside("a", "")]);
+        let changed = Toolset::merge(ToolSources::Client, vec![], vec![outside("a", ""), outside("b", "!")]);
         assert_eq!(one.hash(), same.hash());
         assert_ne!(one.hash(), swapped.hash());
         assert_ne!(one.hash(), changed.hash());
@@ -493,7 +437,7 @@ mod tests {
 
     #[test]
     fn declarations_for_chat_completions_are_stable() {
-        let toolset = Toolset::merge(Mode::N8n, vec![], vec![calculator(), n8n("plain", "")]);
+        let toolset = Toolset::merge(ToolSources::Client, vec![], vec![calculator(), outside("plain", "")]);
         let alias = &toolset.tools()[0].alias;
         let declarations = toolset.declarations(Dialect::OpenAiChat);
         assert_eq!(
@@ -511,7 +455,7 @@ mod tests {
     #[test]
     fn a_tool_that_cannot_be_expressed_does_not_stop_the_others() {
         let strange = Tool::new("strange", "", json!({"type": "string"}), Binding::External);
-        let toolset = Toolset::merge(Mode::N8n, vec![], vec![strange, n8n("plain", "")]);
+        let toolset = Toolset::merge(ToolSources::Client, vec![], vec![strange, outside("plain", "")]);
         let declarations = toolset.declarations(Dialect::OpenAiChat);
         assert_eq!(declarations.quarantined[0].tool, "strange");
         assert!(declarations.json.contains("plain") && !declarations.json.contains("strange"));
@@ -520,8 +464,8 @@ mod tests {
     #[test]
     fn toolsets_share_what_they_have_in_common() {
         let cache = Arc::new(SchemaCache::new(1 << 20));
-        let one = Toolset::merge(Mode::N8n, vec![], vec![calculator()]).sharing(&cache);
-        let two = Toolset::merge(Mode::Hybrid, vec![ark("x", "")], vec![calculator()]).sharing(&cache);
+        let one = Toolset::merge(ToolSources::Client, vec![], vec![calculator()]).sharing(&cache);
+        let two = Toolset::merge(ToolSources::Both, vec![inside("x", "")], vec![calculator()]).sharing(&cache);
         let schema = |toolset: &Toolset| toolset.get("calc.ulate").unwrap().schema().unwrap();
         assert!(Arc::ptr_eq(&schema(&one), &schema(&two)));
         let weak = Arc::downgrade(&schema(&one));
@@ -539,7 +483,7 @@ mod tests {
             json!({"type": "object", "properties": {"p": {"pattern": "[a"}}}),
             Binding::External,
         );
-        let toolset = Toolset::merge(Mode::N8n, vec![], vec![broken, calculator()]);
+        let toolset = Toolset::merge(ToolSources::Client, vec![], vec![broken, calculator()]);
         assert!(toolset.get("broken").unwrap().schema().is_err());
         let member = toolset.get("calc.ulate").unwrap();
         assert!(Arc::ptr_eq(&member.schema().unwrap(), &member.schema().unwrap()));

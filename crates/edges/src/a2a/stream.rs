@@ -105,7 +105,8 @@ pub(super) async fn open(
     if narrator.over {
         return Ok(binding.respond(first));
     }
-    let watch = engine.watch(&key, narrator.head.seq).await?.with_shown_below(narrator.below.call_ids());
+    let shown = if terms.after.is_none() { &snapshot.below[..] } else { &[] };
+    let watch = engine.watch(&key, narrator.head.seq).await?.with_shown_below(shown);
     Ok(binding.respond(first.chain(follow(watch, narrator, engine.metrics().stream_opened()))))
 }
 

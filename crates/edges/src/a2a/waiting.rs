@@ -19,7 +19,7 @@ use super::{
     wire::{MessagePart, TaskState},
 };
 use crate::asking::{
-    person::{Approval, ParameterRequest, parameter_request, preview},
+    person::{Approval, ParameterRequest, parameter_request, preview, question_request},
     tree,
 };
 
@@ -85,6 +85,11 @@ impl OpenWork {
             return;
         }
         let agent_path = below.path.clone();
+        if let Some(question) = &below.question {
+            let request = question_request(asked, question, below.deadline);
+            self.requests.push(ParameterRequest { agent_path, ..request });
+            return;
+        }
         match &asked.route {
             CallRoute::Outside { deadline, .. } => {
                 self.calls.push(OpenCall { asked: Arc::clone(asked), deadline: *deadline, agent_path });
@@ -126,11 +131,6 @@ impl OpenWork {
         let calls = self.calls.iter().map(|open| open.asked.call.to_string());
         let approvals = self.approvals.iter().map(|approval| approval.id.clone());
         calls.chain(approvals).chain(self.requests.iter().map(|request| request.id.clone())).collect()
-    }
-
-    /// The same as ids of calls.
-    pub(super) fn call_ids(&self) -> Vec<CallId> {
-        self.ids().iter().filter_map(|id| id.parse().ok()).collect()
     }
 
     /// The state of a task whose own query has this status: it works while it waits for queries below it, unless one of

@@ -20,7 +20,7 @@ use bosun_core::{
     tool::{
         Confirm,
         catalog::{Catalog, Selection},
-        toolset::Mode,
+        toolset::ToolSources,
     },
     transcript::Message,
 };
@@ -141,20 +141,21 @@ impl Inner {
         if answerer.is_remote {
             // They are in none of the requests that are sent to its server.
             submission.client_tools.clear();
-            submission.mode = Mode::Ark;
+            submission.tool_sources = ToolSources::Catalog;
         }
         let policy = answerer.confirm.unwrap_or(self.settings.confirm);
         answerer.tools.iter_mut().for_each(|tool| decide_approval(tool, policy));
         let mut warnings = submission.warnings;
         let limits = submission.limits.grant(answerer.limits, answerer.bounds);
-        let hidden = warn_of_hidden(submission.mode, &answerer.tools, &submission.client_tools);
+        let hidden = warn_of_hidden(submission.tool_sources, &answerer.tools, &submission.client_tools);
         // A tool's own timeout goes beyond a default, and never beyond what the query has asked for.
         let widest = submission.limits.narrow(answerer.bounds);
         let tools = answerer.tools.iter_mut().chain(&mut submission.client_tools);
         let narrowed: Vec<_> = tools.flat_map(|tool| narrow_timeouts(tool, widest)).collect();
         let idle: Vec<_> = registry.warn_of_idle(&answerer.tools).collect();
         let output_schema = submission.output_schema.or(answerer.output_schema);
-        let toolset = Toolset::merge(submission.mode, answerer.tools, submission.client_tools).sharing(&self.schemas);
+        let toolset =
+            Toolset::merge(submission.tool_sources, answerer.tools, submission.client_tools).sharing(&self.schemas);
         let toolset = self.toolsets.share(toolset);
         let uncached = toolset.tools().iter().filter_map(|member| member.tool.cache_warning());
         let changed = hidden.into_iter().chain(narrowed).chain(uncached);
@@ -406,8 +407,8 @@ fn narrow_timeouts(tool: &mut Tool, widest: QueryLimits) -> impl Iterator<Item =
 }
 
 /// Warnings about the client's tools that the query does not have, because the agent has tools of the same names.
-fn warn_of_hidden(mode: Mode, tools: &[Tool], client_tools: &[Tool]) -> Vec<String> {
-    if mode != Mode::Hybrid {
+fn warn_of_hidden(sources: ToolSources, tools: &[Tool], client_tools: &[Tool]) -> Vec<String> {
+    if sources != ToolSources::Both {
         return Vec::new();
     }
     let own: BTreeSet<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();

@@ -11,7 +11,7 @@ use bosun_core::{
     Binding, CallId, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Tool, Toolset, Transcript,
     machine::{self, ChildReport, outcome_code},
     query::{AskedLimits, Spec, TargetKind},
-    tool::toolset::Mode,
+    tool::toolset::ToolSources,
     transcript::{Call, Ending, Message},
     tree::{Lineage, Spent, TreeBudget},
 };
@@ -353,7 +353,7 @@ fn child_submission(
     let parameters = spec.parameters.iter();
     Some(Submission {
         client_tools: client_tools.map(|tool| Tool::clone(tool)).collect(),
-        mode: Mode::Hybrid,
+        tool_sources: ToolSources::Both,
         parameters: parameters.map(|(name, value)| (name.clone(), QueryParameter::Value(value.clone()))).collect(),
         limits,
         view: spec.view.clone(),

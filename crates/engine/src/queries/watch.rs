@@ -5,18 +5,18 @@
 //! one delta and entries that are no longer in memory are read from the journal. Dropping a subscriber cancels nothing.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
 use bosun_core::{
-    CallId, Entry, Event, QueryName, Seq, Timestamp,
-    event::AskedCall,
-    head::{Phase, WaitingOn},
+    CallId, Entry, Event, Head, QueryName, Seq, Timestamp,
+    event::{AskedCall, CallQuestion},
+    head::{Phase, Waiting, WaitingOn},
 };
 
 use crate::{
-    EngineError,
+    EngineError, Snapshot,
     engine::Inner,
     queries::fan_out::{self, Broadcast, Unseen},
     queries::live::{CallInProgress, DraftText, LiveQuery},
@@ -50,6 +50,10 @@ pub struct BelowCall {
     pub query: QueryName,
     pub asked: Arc<AskedCall>,
     pub at: Timestamp,
+    /// When the wait ends.
+    pub deadline: Timestamp,
+    /// What the call asks a person, if it continues elsewhere and has a question.
+    pub question: Option<Arc<CallQuestion>>,
 }
 
 /// One subscriber of one query.
@@ -67,10 +71,8 @@ pub struct Watch {
     progress: u64,
     /// The number of the last change below the query that it has looked at; `None` before the first look.
     below: Option<u64>,
-    /// The calls below the query that it has been shown.
-    shown: HashSet<CallId>,
-    /// Those of them that still wait.
-    open_below: HashSet<CallId>,
+    /// The open calls below the query that it has been shown.
+    open_below: HashMap<CallId, WaitRound>,
     ahead_below: VecDeque<Watched>,
     ended: bool,
 }
@@ -90,6 +92,23 @@ impl WatchedDraft {
             _ => None,
         }
     }
+}
+
+/// Which wait of a call it is: a call that continues elsewhere may have one question after another, and each has a
+/// deadline of its own. Every other call waits for something outside once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct WaitRound(Option<Timestamp>);
+
+impl WaitRound {
+    fn of(waiting: Waiting) -> Self {
+        Self(matches!(waiting.on, WaitingOn::Answer { .. }).then_some(waiting.deadline))
+    }
+}
+
+/// The calls of a query that wait for a client or a person.
+fn waits_outside(head: &Head) -> impl Iterator<Item = (CallId, Waiting)> {
+    let waits = head.waits().filter_map(|wait| Some((wait.call?.id, wait.waiting)));
+    waits.filter(|(_, waiting)| !matches!(waiting.on, WaitingOn::Runner { .. } | WaitingOn::Child))
 }
 
 impl std::fmt::Debug for Watch {
@@ -113,19 +132,18 @@ impl Watch {
             draft,
             progress: 0,
             below: None,
-            shown: HashSet::new(),
-            open_below: HashSet::new(),
+            open_below: HashMap::new(),
             ahead_below: VecDeque::new(),
             ended: false,
         }
     }
 
-    /// The subscriber was shown these calls below the query, in a snapshot. Those that wait no longer at the first look end
-    /// like any other.
+    /// The subscriber was shown the open calls of these queries below the query, in a snapshot. Those that wait no longer
+    /// at the first look end like any other.
     #[must_use]
-    pub fn with_shown_below(mut self, calls: impl IntoIterator<Item = CallId>) -> Self {
-        self.shown.extend(calls);
-        self.open_below.clone_from(&self.shown);
+    pub fn with_shown_below(mut self, below: &[Snapshot]) -> Self {
+        let waits = below.iter().flat_map(|below| waits_outside(&below.head));
+        self.open_below = waits.map(|(call, waiting)| (call, WaitRound::of(waiting))).collect();
         self
     }
 
@@ -201,23 +219,31 @@ impl Watch {
             let locked = self.live.lock(&*self.inner.store).await?;
             Arc::clone(&Inner::state_of(&locked, &self.live.key)?.head)
         };
-        let mut open = HashSet::new();
+        let mut open = HashMap::new();
         for below in self.inner.below(&head).await?.iter() {
             let path = below.head.lineage.as_ref().map(|lineage| lineage.path.clone()).unwrap_or_default();
-            let waits = below.head.waits().filter_map(|wait| Some((wait.call?.id, wait.waiting.on)));
-            for (call, _) in waits.filter(|(_, on)| !matches!(on, WaitingOn::Runner { .. } | WaitingOn::Child)) {
-                open.insert(call);
-                let Some(found) = below.transcript.call(call).filter(|_| self.shown.insert(call)) else { continue };
+            for (call, waiting) in waits_outside(&below.head) {
+                let Some(found) = below.transcript.call(call) else { continue };
+                let round = WaitRound::of(waiting);
+                open.insert(call, round);
+                let shown = self.open_below.get(&call);
+                if shown == Some(&round) {
+                    continue;
+                }
+                // Its last question was answered, and it has another one.
+                self.ahead_below.extend(shown.map(|_| Watched::BelowEnded(call)));
                 self.ahead_below.push_back(Watched::Below(BelowCall {
                     path: path.clone(),
                     query: below.head.name.clone(),
                     asked: Arc::clone(&found.asked),
                     at: found.asked_at,
+                    deadline: waiting.deadline,
+                    question: found.question.clone(),
                 }));
             }
         }
-        let ended = self.open_below.difference(&open).copied().map(Watched::BelowEnded);
-        self.ahead_below.extend(ended);
+        let ended = self.open_below.keys().filter(|call| !open.contains_key(call));
+        self.ahead_below.extend(ended.copied().map(Watched::BelowEnded));
         self.open_below = open;
         Ok(())
     }

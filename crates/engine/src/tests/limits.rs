@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bosun_core::{QueryLimits, Tool, query::AskedLimits, tool::toolset::Mode};
+use bosun_core::{QueryLimits, Tool, query::AskedLimits, tool::toolset::ToolSources};
 use serde_json::json;
 
 use super::world::{EngineWorld, PATIENCE, outside, submission};
@@ -89,16 +89,20 @@ async fn the_number_of_calls_has_a_default_and_a_ceiling() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_of_the_client_that_the_agent_hides_is_warned_about() {
-    for (mode, name, warned) in [
-        (Mode::Hybrid, "once", true),
-        (Mode::Hybrid, "ask", false),
-        (Mode::N8n, "once", false),
-        (Mode::Ark, "once", false),
+    for (tool_sources, name, warned) in [
+        (ToolSources::Both, "once", true),
+        (ToolSources::Both, "ask", false),
+        (ToolSources::Client, "once", false),
+        (ToolSources::Catalog, "once", false),
     ] {
         let world = EngineWorld::new(ScriptedModel::always(vec![ScriptedTurn::say("done")])).await;
-        let asked = Submission { mode, ..submission("q", vec![outside(name)]) };
+        let asked = Submission { tool_sources, ..submission("q", vec![outside(name)]) };
         let done = world.engine.submit(asked, PATIENCE).await.unwrap().snapshot;
         let warning = "tool `once` of the client is not used: the agent has a tool of that name";
-        assert_eq!(done.transcript.spec.warnings.iter().any(|found| found == warning), warned, "{mode:?} {name}");
+        assert_eq!(
+            done.transcript.spec.warnings.iter().any(|found| found == warning),
+            warned,
+            "{tool_sources:?} {name}"
+        );
     }
 }

@@ -79,7 +79,7 @@ async fn a_call_below_that_ended_before_the_first_look_is_reported_as_ended() {
     // The query has none below it, so whatever a snapshot has shown waits no longer.
     let shown = call(&paused, 0);
     let entries = journal(&world).await.len() as u64;
-    let mut watch = world.engine.watch(&key("q"), entries).await.unwrap().with_shown_below([shown]);
+    let mut watch = world.engine.watch(&key("q"), entries).await.unwrap().with_shown_below(&[paused]);
     assert_eq!(watch.next().await.unwrap(), Some(Watched::BelowEnded(shown)));
 }
 

@@ -77,13 +77,13 @@ impl CachedToolset {
 
 #[cfg(test)]
 mod tests {
-    use bosun_core::tool::{Binding, Tool, toolset::Mode};
+    use bosun_core::tool::{Binding, Tool, toolset::ToolSources};
     use serde_json::{Value, json};
 
     use super::*;
 
     fn toolset(name: &str, parameters: Value) -> Toolset {
-        Toolset::merge(Mode::N8n, Vec::new(), vec![Tool::new(name, "A tool", parameters, Binding::External)])
+        Toolset::merge(ToolSources::Client, Vec::new(), vec![Tool::new(name, "A tool", parameters, Binding::External)])
     }
 
     #[test]

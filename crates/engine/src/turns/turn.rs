@@ -22,7 +22,7 @@ use bosun_core::{
     tool::{
         Confirm,
         missing::{MissingParameter, ParameterRequest, REQUEST_MISSING_PARAMETERS, missing_parameters},
-        toolset::{Mode, Toolset, ToolsetMember},
+        toolset::{ToolSources, Toolset, ToolsetMember},
     },
     transcript::{Message, SentMessages, Turn},
     tree::MAX_DEPTH,
@@ -404,7 +404,7 @@ fn prepare_team(
             turn: head.turn,
             messages,
             // A selector answers with a name.
-            toolset: Arc::new(Toolset::merge(Mode::Ark, Vec::new(), Vec::new())),
+            toolset: Arc::new(Toolset::merge(ToolSources::Catalog, Vec::new(), Vec::new())),
             tools_allowed: false,
             options: spec.options,
             trace: spans::trace_of_turn(inner, head, transcript),

@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc};
 use bosun_core::{
     content::Image,
     query::ModelOptions,
-    tool::toolset::{Mode, Toolset},
+    tool::toolset::{ToolSources, Toolset},
     transcript::Message,
 };
 use bosun_engine::{
@@ -66,7 +66,7 @@ async fn requests_are_these_bytes() {
     check_request("first-turn.json", |_, _| {}, request(conversation().drain(..2).collect())).await;
     check_request("after-results.json", |_, _| {}, request(conversation())).await;
     check_request("last-turn.json", |_, _| {}, ModelRequest { tools_allowed: false, ..hello() }).await;
-    let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(Mode::Ark, vec![], vec![])), ..hello() };
+    let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(ToolSources::Catalog, vec![], vec![])), ..hello() };
     let settings = |config: &mut RemoteConfig, wire: &mut MessagesApi| {
         (config.stream, wire.cache) = (false, false);
         config.properties = [

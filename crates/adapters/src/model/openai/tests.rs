@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc};
 use bosun_core::{
     Namespace,
     query::ModelOptions,
-    tool::toolset::{Mode, Toolset},
+    tool::toolset::{ToolSources, Toolset},
     transcript::Message,
 };
 use bosun_engine::{
@@ -67,7 +67,7 @@ async fn requests_are_these_bytes() {
     check_request("after-results.json", |_| {}, request(conversation())).await;
     let last_turn = ModelRequest { tools_allowed: false, ..hello() };
     check_request("last-turn.json", |_| {}, last_turn).await;
-    let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(Mode::Ark, vec![], vec![])), ..hello() };
+    let no_tools = ModelRequest { toolset: Arc::new(Toolset::merge(ToolSources::Catalog, vec![], vec![])), ..hello() };
     let settings = |config: &mut remote::RemoteConfig| {
         config.stream = false;
         config.properties = [

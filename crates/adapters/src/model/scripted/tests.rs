@@ -8,7 +8,7 @@ use bosun_core::{
     Binding, QueryUid, Tool,
     content::Images,
     query::Usage,
-    tool::toolset::{Mode, Toolset},
+    tool::toolset::{ToolSources, Toolset},
     transcript::{Message, MessageCall},
 };
 use bosun_engine::{
@@ -69,7 +69,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         query: QueryUid::new(0, [0; 10]),
         turn: u32::try_from(turn).unwrap(),
         messages,
-        toolset: Arc::new(Toolset::merge(Mode::N8n, vec![], vec![tool("calculator"), tool("web.search")])),
+        toolset: Arc::new(Toolset::merge(ToolSources::Client, vec![], vec![tool("calculator"), tool("web.search")])),
         tools_allowed: true,
         options: Default::default(),
         answer: None,

@@ -8,7 +8,7 @@ use bosun_core::{
     schema::dialect::Dialect,
     tool::{
         catalog::{Catalog, Selection},
-        toolset::Mode,
+        toolset::ToolSources,
     },
 };
 use serde_json::json;
@@ -106,7 +106,8 @@ impl List {
             print_table(&tools);
         }
         warn_of_deprecation(&tools);
-        let toolset = Toolset::merge(Mode::Ark, tools.iter().map(|tool| (*tool).clone()).collect(), Vec::new());
+        let toolset =
+            Toolset::merge(ToolSources::Catalog, tools.iter().map(|tool| (*tool).clone()).collect(), Vec::new());
         let tokens = toolset.declarations(Dialect::OpenAiChat).estimated_tokens();
         anstream::eprintln!("{}, about {} of a model's context", count(tools.len(), "tool"), count(tokens, "token"));
         Ok(loaded.exit_code())

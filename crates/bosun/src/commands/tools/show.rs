@@ -6,7 +6,7 @@ use anstyle::Style;
 use bosun_convert::dialect::AnyDialect;
 use bosun_core::{
     Tool, Toolset, duration,
-    tool::{CachePolicy, toolset::Mode},
+    tool::{CachePolicy, toolset::ToolSources},
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl Show {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let loaded = self.catalog.load()?;
         let tool = loaded.tool(&self.name)?;
-        let toolset = Toolset::merge(Mode::Ark, vec![tool.clone()], Vec::new());
+        let toolset = Toolset::merge(ToolSources::Catalog, vec![tool.clone()], Vec::new());
         match self.dialect {
             Some(dialect) => print_declaration(&toolset, dialect)?,
             None => print_tool(tool, &toolset),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{api, ask, discovered, is_ready, manifest, until, world};
 use crate::support::{
+    client::{Stream, http},
     server::{ProcessExit, Server, World},
     soon,
 };
@@ -15,6 +16,57 @@ async fn before(peer: &A2aPeer, more: &str) -> (World, Server) {
     let world = world("peer-peer", &manifest("peer", &peer.url(), more));
     let server = world.start().await;
     (world, server)
+}
+
+/// The same with an agent that asks the agent that asks the peer.
+async fn chief(peer: &A2aPeer) -> (World, Server) {
+    let world = world("peer-peer", &(CHIEF.to_owned() + &manifest("peer", &peer.url(), "")));
+    let script = world.path("manifests/ours.script.yaml");
+    let scenes = std::fs::read_to_string(&script).unwrap().replace("scenes:", &format!("scenes:{CHIEFS_SCENE}"));
+    std::fs::write(&script, scenes).unwrap();
+    let server = world.start().await;
+    is_ready(&server, "peer").await;
+    (world, server)
+}
+
+const CHIEF: &str = "
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: chief}
+spec:
+  prompt: Let the other one ask.
+  tools: [{type: agent, name: asker}]
+";
+
+const CHIEFS_SCENE: &str = r#"
+  - when: {exactly: below}
+    turns:
+      - call: [{tool: asker, arguments: {input: "hello"}}]
+      - say: "Below: {{ result.asker }}""#;
+
+/// The next question in a stream of either API.
+async fn next_question(stream: &mut Stream) -> Value {
+    let mut budget = u64::MAX;
+    loop {
+        let event = stream.next(&mut budget).await.expect("a connection").expect("a question");
+        let data = event.json();
+        if event.name == "parameters_required" {
+            return data;
+        }
+        let parts = ["/task", "/statusUpdate"].map(|kind| data.pointer(&format!("{kind}/status/message/parts")));
+        let mut parts = parts.into_iter().flatten().filter_map(Value::as_array).flatten();
+        if let Some(open) = parts.find_map(|part| part.pointer("/data/parameterRequests/0")) {
+            return open.clone();
+        }
+    }
+}
+
+/// Calls a method of an agent's endpoint.
+async fn rpc(server: &Server, agent: &str, method: &str, params: &Value) -> Value {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let path = format!("/a2a/agents/default/{agent}");
+    crate::resources::send(server, "POST", &path, Some(&body), &[("a2a-version", "1.0")]).await.unwrap().body
 }
 
 /// A query of the peer's agent, with limits that a test can wait for.
@@ -175,23 +227,65 @@ async fn an_agent_that_asks_makes_the_query_wait_and_the_answer_goes_through() {
     assert!(records.contains("call.answered"), "{records}");
 }
 
+/// Two levels above the agent that asks: its questions are in the stream and in the snapshot of the root, over either
+/// API, and the answer is accepted there. The first answer is refused, so the same call has two questions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_below_a_child_query_is_asked_and_answered_at_the_root() {
+    let path = json!(["chief", "asker"]);
+    for name in ["rest", "a2a"] {
+        let peer = A2aPeer::start(PeerBehaviour::RefusesFirstAnswer).await.unwrap();
+        let (world, mut server) = chief(&peer).await;
+        let body = json!({"name": name, "input": "below", "target": {"type": "agent", "name": "chief"}});
+        let asked = ask(&server, &body).await;
+        let request = asked["parameterRequests"][0].clone();
+        assert_eq!((&asked["status"], &request["agentPath"]), (&json!("parameters_required"), &path), "{asked}");
+        server.kill().await;
+        let server = world.start().await;
+        is_ready(&server, "peer").await;
+        let request_of_stream = match name {
+            "rest" => http().get(format!("{}/v1/queries/{name}/events", server.base)),
+            _ => http().post(format!("{}/a2a/agents/default/chief/tasks/{name}:subscribe", server.base)),
+        };
+        let mut stream = Stream::open(0, request_of_stream.header("a2a-version", "1.0")).await.expect("a stream");
+        for (question, answer) in [("Which city?", "Rome"), ("say it in Latin", "Roma")] {
+            let shown = soon("a question", next_question(&mut stream)).await;
+            assert_eq!((&shown["id"], &shown["agentPath"]), (&request["id"], &path), "{name}: {shown}");
+            assert!(shown["question"].as_str().unwrap().contains(question), "{name}: {shown}");
+            if name == "rest" {
+                let answer = json!({"toolCallId": shown["id"], "toolResult": answer});
+                let posted = api(&server, "POST", "/v1/queries/rest/tool-result?wait=0", Some(&answer)).await;
+                assert_eq!(posted.status, 200, "{}", posted.text);
+            } else {
+                let message = json!({
+                    "messageId": answer, "role": "ROLE_USER", "taskId": name, "parts": [{"text": answer}],
+                });
+                let params = json!({"message": message, "configuration": {"returnImmediately": true}});
+                let task = rpc(&server, "chief", "SendMessage", &params).await;
+                assert_eq!(task["result"]["task"]["id"], name, "{task}");
+            }
+        }
+        let done = until(&server, name, "completed").await;
+        assert_eq!(done["response"], "Below: They say: you said: Roma", "{done}");
+        let texts: Vec<_> = peer.messages().iter().map(|message| message["parts"][0]["text"].clone()).collect();
+        assert_eq!(texts, ["hello", "Rome", "Roma"]);
+    }
+}
+
 /// The other edge: our query is a task, and a text answers the question.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_text_over_a2a_answers_the_question_and_a_failure_declines_it() {
     let peer = A2aPeer::start(PeerBehaviour::Asks).await.unwrap();
     let (_world, server) = before(&peer, "").await;
     is_ready(&server, "peer").await;
-    let rpc = async |message: Value| {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
-        let headers = [("a2a-version", "1.0")];
-        let sent = crate::resources::send(&server, "POST", "/a2a/agents/default/peer-peer", Some(&body), &headers);
-        sent.await.unwrap().body["result"]["task"].clone()
+    let send = async |message: Value| {
+        rpc(&server, "peer-peer", "SendMessage", &json!({ "message": message })).await["result"]["task"].clone()
     };
     let part = |text: &str| json!([{"text": text}]);
-    let task = rpc(json!({"messageId": "m-1", "role": "ROLE_USER", "parts": part("hello")})).await;
+    let task = send(json!({"messageId": "m-1", "role": "ROLE_USER", "parts": part("hello")})).await;
     assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{task}");
     assert_eq!(task["status"]["message"]["parts"][0]["text"], "Which city?", "{task}");
-    let done = rpc(json!({"messageId": "m-2", "role": "ROLE_USER", "taskId": task["id"], "parts": part("Oslo")})).await;
+    let done =
+        send(json!({"messageId": "m-2", "role": "ROLE_USER", "taskId": task["id"], "parts": part("Oslo")})).await;
     assert_eq!(done["artifacts"][0]["parts"][0]["text"], "you said: Oslo", "{done}");
     // A person who does not answer ends the call, and the task is cancelled.
     let asked = ask(&server, &query("declined")).await;

@@ -261,7 +261,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    async fn open(generation: u64, request: RequestBuilder) -> Result<Self, NoStream> {
+    pub(crate) async fn open(generation: u64, request: RequestBuilder) -> Result<Self, NoStream> {
         let response = request.send().await.map_err(|_| NoStream::Lost(Lost { generation }))?;
         if !response.status().is_success() {
             let refusal = Answer::read(generation, response).await.map_err(NoStream::Lost)?;

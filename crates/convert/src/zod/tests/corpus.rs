@@ -10,7 +10,7 @@ use bosun_core::{
     schema,
     tool::{
         definition::{self, Rules},
-        toolset::{Mode, Toolset},
+        toolset::{ToolSources, Toolset},
     },
 };
 use serde::Deserialize;
@@ -178,7 +178,7 @@ fn the_corpus_passes_the_definition_check() {
             match definition::check(&definitions, Rules::Open) {
                 Err(faults) => refused.push(format!("{id} {version:?}: {faults}\n  {schema}")),
                 Ok(tools) => {
-                    let toolset = Toolset::merge(Mode::N8n, Vec::new(), tools);
+                    let toolset = Toolset::merge(ToolSources::Client, Vec::new(), tools);
                     for dialect in AnyDialect::ALL {
                         let declarations = dialect.declare_toolset(&toolset);
                         // Names are Gemini's own rule, and not a matter of the schema.

@@ -9,12 +9,12 @@
 //! has them.
 //!
 //! ```
-//! use bosun_core::{schema::dialect::Dialect, tool::{Binding, Tool, toolset::{Mode, Toolset}}};
+//! use bosun_core::{schema::dialect::Dialect, tool::{Binding, Tool, toolset::{ToolSources, Toolset}}};
 //! use serde_json::json;
 //!
 //! let parameters = json!({"type": "object", "properties": {"to": {"type": "string", "optional": true}}});
 //! let tools = vec![Tool::new("send_email", "Sends an email", parameters, Binding::External)];
-//! let toolset = Toolset::merge(Mode::N8n, vec![], tools);
+//! let toolset = Toolset::merge(ToolSources::Client, vec![], tools);
 //! assert_eq!(
 //!     toolset.declarations(Dialect::Anthropic).json,
 //!     r#"[{"name":"send_email","description":"Sends an email","input_schema":{"type":"object","properties":{"to":{"type":"string"}}}}]"#,

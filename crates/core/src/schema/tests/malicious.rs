@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::{Schema, dialect::Dialect, faults};
 use crate::tool::{
     Binding, Tool, definition,
-    toolset::{Mode, Toolset},
+    toolset::{ToolSources, Toolset},
 };
 
 /// Two hundred patterns that keep a backtracking engine busy for years.
@@ -199,7 +199,7 @@ proptest! {
 
     #[test]
     fn every_dialect_writes_json_or_quarantines(schema in any_schema()) {
-        let toolset = Toolset::merge(Mode::N8n, vec![], vec![Tool::new("t", "", schema, Binding::External)]);
+        let toolset = Toolset::merge(ToolSources::Client, vec![], vec![Tool::new("t", "", schema, Binding::External)]);
         for dialect in Dialect::ALL {
             let declarations = toolset.declarations(dialect);
             let declared: Value = serde_json::from_str(&declarations.json).unwrap();
@@ -211,7 +211,7 @@ proptest! {
 
     #[test]
     fn a_derived_schema_is_a_valid_schema(schema in any_schema()) {
-        let toolset = Toolset::merge(Mode::N8n, vec![], vec![Tool::new("t", "", schema, Binding::External)]);
+        let toolset = Toolset::merge(ToolSources::Client, vec![], vec![Tool::new("t", "", schema, Binding::External)]);
         for (dialect, pointer) in [
             (Dialect::OpenAiChat, "/0/function/parameters"),
             (Dialect::OpenAiChatStrict, "/0/function/parameters"),

@@ -7,7 +7,7 @@ use crate::{
     schema::dialect::Dialect,
     tool::{
         Binding, Deprecation, Nango,
-        toolset::{Mode, Toolset},
+        toolset::{ToolSources, Toolset},
     },
 };
 
@@ -138,7 +138,7 @@ fn get_tools_by_provider() {
 #[test]
 fn format_tools_for_llm() {
     let catalog = catalog();
-    let toolset = Toolset::merge(Mode::Ark, catalog.by_category("Notes").cloned().collect(), vec![]);
+    let toolset = Toolset::merge(ToolSources::Catalog, catalog.by_category("Notes").cloned().collect(), vec![]);
     let declared: Value = serde_json::from_str(&toolset.declarations(Dialect::OpenAiChat).json).unwrap();
     let mut parameters = catalog.get("create_notion_page").unwrap().parameters.as_ref().clone();
     parameters["required"] = json!(["input"]);
@@ -152,7 +152,7 @@ fn format_tools_for_llm() {
 
 #[test]
 fn input_counts_as_required_when_its_object_has_required_members() {
-    let toolset = Toolset::merge(Mode::Ark, catalog().tools().cloned().collect(), vec![]);
+    let toolset = Toolset::merge(ToolSources::Catalog, catalog().tools().cloned().collect(), vec![]);
     let schema = toolset.get("send_email").unwrap().schema().unwrap();
     let violations = schema.check_arguments("{}").unwrap_err();
     assert_eq!(violations[0].message, "Missing required parameter: input");

@@ -16,7 +16,7 @@ use axum::{
 use bosun_core::{
     CallId, Content, Entry, Event, Outcome, QueryName, QueryUid, Seq, Timestamp,
     content::Large,
-    event::{AskedCall, CallRoute},
+    event::{AskedCall, CallQuestion, CallRoute},
     json::content_hash,
     machine::outcome_code,
     trace::TraceContext,
@@ -216,7 +216,11 @@ impl EventTranslator {
 
     /// A call of a query below this one. It has no `id`: a client that reconnects gets it again while it is open.
     fn translate_below(&self, below: &BelowCall) -> Vec<SseMessage> {
-        let Some((event, mut data)) = self.translate_asked(&below.asked, below.at) else { return Vec::new() };
+        let translated = match &below.question {
+            Some(question) => Some(translate_question(&below.asked, question, below.deadline)),
+            None => self.translate_asked(&below.asked, below.at),
+        };
+        let Some((event, mut data)) = translated else { return Vec::new() };
         data["agentPath"] = json!(below.path);
         data["childName"] = below.query.as_str().into();
         vec![self.message(None, event, data)]
@@ -314,7 +318,7 @@ impl EventTranslator {
             }
             Event::CallQuestioned { call, question, deadline, .. } => {
                 let shown = self.calls.get(call)?;
-                Some(("parameters_required", json!(question_request(&shown.asked, question, *deadline))))
+                Some(translate_question(&shown.asked, question, *deadline))
             }
             Event::CallAnswered { call, .. } => {
                 let name = self.calls.get(call).map(|shown| &*shown.asked.tool);
@@ -443,6 +447,10 @@ impl EventTranslator {
         let shown = ShownCall { asked: shown, since, is_pending: false, is_decided: false, arguments };
         self.calls.insert(asked.call, shown);
     }
+}
+
+fn translate_question(asked: &AskedCall, question: &CallQuestion, deadline: Timestamp) -> (&'static str, Value) {
+    ("parameters_required", json!(question_request(asked, question, deadline)))
 }
 
 fn end(status: &str) -> (&'static str, Value) {

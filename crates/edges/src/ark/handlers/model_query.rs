@@ -17,7 +17,7 @@ use crate::{
     AppState,
     ark::{
         answering::convert,
-        params::{MAX_WAIT, Params, WaitTime, path::ResourcePath},
+        params::{ArkView, MAX_WAIT, Params, WaitTime, path::ResourcePath},
         reading::fields::{self, MAX_TOKENS, TEMPERATURE, WAIT},
         wire,
     },
@@ -92,6 +92,7 @@ fn read(
     let submission = Submission {
         options: model_options,
         warnings,
+        view: ArkView::Ark.into(),
         ..Submission::to(
             TargetKind::Model,
             caller.actor.clone(),

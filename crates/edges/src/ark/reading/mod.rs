@@ -6,5 +6,6 @@ pub(crate) mod input;
 pub(crate) mod reference;
 pub(crate) mod request;
 pub(crate) mod target;
+mod tool_source;
 pub(crate) mod tools;
 pub(crate) mod update;

@@ -22,7 +22,7 @@ use super::{
     fields::{self, WAIT, read_body_wait, read_count, read_duration, read_timeout, with_limits},
     input, reference,
     target::{self, QueryTarget},
-    tools,
+    tool_source, tools,
 };
 use crate::{
     ark::params::{ArkView, IdempotencyKey, Params, Streaming, ViewChoice, WaitTime},
@@ -66,7 +66,7 @@ pub(crate) const FIELDS: FieldTable = with_limits!(
         ),
         Field::new("externalTools", || json!({"type": "array", "items": tools::definition_schema()})),
         Field::new("tools", || json!({"type": "array", "items": tools::selected_schema()})),
-        Field::new("toolSource", || json!({"enum": ["ark", "n8n", "hybrid"]})),
+        Field::new("toolSource", tool_source::schema),
         Field::new("toolFilter", tools::filter_schema),
     ],
     [
@@ -167,7 +167,7 @@ pub(crate) fn read(
             options: options_of_model,
             output_schema: output_schema.map(|schema: Value| Arc::new(schema)),
             client_tools: tools.outside,
-            mode: tools.mode,
+            tool_sources: tools.sources,
             selected_tools: tools.selected,
             tool_filter: tools.filter,
             limits,

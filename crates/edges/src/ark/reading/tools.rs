@@ -11,7 +11,7 @@ use bosun_core::{
     tool::{
         catalog::Selection,
         definition::{DefinitionCache, DefinitionFaults, Rules},
-        toolset::Mode,
+        toolset::ToolSources,
     },
 };
 use bosun_engine::{Engine, Registry};
@@ -21,7 +21,10 @@ use bosun_reading::{
 };
 use serde_json::{Value, json};
 
-use super::request::{refuse_unserved, refuse_unserved_field};
+use super::{
+    request::{refuse_unserved, refuse_unserved_field},
+    tool_source,
+};
 use crate::{
     asking::compile,
     http::{
@@ -38,7 +41,7 @@ pub(crate) struct RequestTools {
     pub(crate) selected: Option<Vec<String>>,
     /// A further filter on those.
     pub(crate) filter: Option<Selection>,
-    pub(crate) mode: Mode,
+    pub(crate) sources: ToolSources,
     /// The client sends tools, so it knows the RFC's view.
     pub(crate) speaks_rfc: bool,
 }
@@ -103,7 +106,7 @@ type Placed = (Path, Value);
 
 pub(crate) fn read(fields: &BodyFields<'_>, engine: &Engine, namespace: &Namespace) -> RequestTools {
     let mut speaks_rfc = fields.has("externalTools");
-    let mode = read_mode(fields);
+    let sources = tool_source::read(fields);
     let (mut outside, mut selected): (Vec<Placed>, _) = (Vec::new(), Vec::new());
     let items = fields.list("externalTools");
     if items.len() > TOOLS {
@@ -128,12 +131,12 @@ pub(crate) fn read(fields: &BodyFields<'_>, engine: &Engine, namespace: &Namespa
         too_many(fields, "tools", count);
     }
     let outside = check(outside, engine.definitions(Rules::Open), fields.report());
-    if mode == Mode::Ark && !outside.is_empty() {
+    if sources == ToolSources::Catalog && !outside.is_empty() {
         fields.report().note("`toolSource` is `ark`, so the tools of the request are not shown to the model");
     }
     let filter = read_filter(fields);
     let selected = Some(selected).filter(|selected| !selected.is_empty());
-    RequestTools { outside, selected, filter, mode, speaks_rfc }
+    RequestTools { outside, selected, filter, sources, speaks_rfc }
 }
 
 /// Of a body that is longer than this, even small schemas are not compiled on a worker: there may be a thousand.
@@ -171,16 +174,6 @@ fn read_filter(fields: &BodyFields<'_>) -> Option<Selection> {
 fn too_many(fields: &BodyFields<'_>, name: &str, count: usize) {
     let message = format!("has {count} entries; {TOOLS} are the most");
     fields.refuse(FaultClass::ToolDefinition, name, "too_big", message);
-}
-
-fn read_mode(fields: &BodyFields<'_>) -> Mode {
-    // By default both kinds are shown: a client that sends tools wants them used.
-    let Some(text) = fields.text("toolSource") else { return Mode::Hybrid };
-    let (mode, warning) = Mode::parse(&text);
-    if let Some(warning) = warning {
-        fields.report().note(warning);
-    }
-    mode
 }
 
 fn is_outside(entry: &Value, registry: &Registry, namespace: &Namespace) -> bool {
