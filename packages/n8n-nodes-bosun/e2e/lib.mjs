@@ -102,9 +102,8 @@ export class Bosun {
 		return await (await fetch(`${this.url}/v1${path}`)).json();
 	}
 
-	/** Creates a query and returns it. */
-	async post(query) {
-		const answer = await fetch(`${this.url}/v1/queries`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(query) });
+	async post(path, body) {
+		const answer = await fetch(`${this.url}/v1${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
 		return await answer.json();
 	}
 }

@@ -33,6 +33,7 @@ const WORKFLOWS = [
 	{ path: 'dynamic', options: { model: 'e2e-other', temperature: 0.2, maxTokens: 77, parameters: { parameter: [{ name: 'who', value: 'Ada' }] } } },
 	{ path: 'session', parameters: { sessionId: 'one-session' }, options: { memory: 'default' } },
 	{ path: 'shadowed', parameters: { agent: 'calculating-agent' }, tools: [calculator] },
+	{ path: 'approval', parameters: { agent: 'careful-assistant' } },
 	{ path: 'agent-tool-2', tools: [agentTool] },
 	{ path: 'large-result', tools: [httpTool('large', 'http://localhost:8091/large')] },
 	{ path: 'bearer', credential: 'bosunarkbearer01' },

@@ -262,6 +262,16 @@ describe('options', () => {
 		assert.deepEqual(item.warnings, ['tool `calculator` of the client is not used: the agent has a tool of that name']);
 	});
 
+	it('a tool of the agent that a person must approve: the node waits for the decision', async () => {
+		const running = option('approval', 'Calculate 6 * 7, with permission');
+		const approval = await until('the approval', async () => (await bosun.get('/approvals')).items[0]);
+		assert.equal(approval.name, 'calculator');
+		await bosun.post(`/queries/${approval.query}/approval`, { decision: 'approved' });
+		const item = await running;
+		assert.equal(item.response, 'It is 42');
+		assert.deepEqual(history(item), ['calculator internal ok']);
+	});
+
 	it('an AI Agent Tool of version 2.2 runs with a tool of its own', async () => {
 		const item = await option('agent-tool-2', 'Ask the old researcher');
 		assert.equal(item.response, 'It said: AHOY');
@@ -275,7 +285,7 @@ describe('options', () => {
 	});
 
 	it('a large result of a worker, too', async () => {
-		const { name } = await bosun.post({ input: 'Read the archive', target: { type: 'agent', name: 'archivist' } });
+		const { name } = await bosun.post('/queries', { input: 'Read the archive', target: { type: 'agent', name: 'archivist' } });
 		const ended = await until('the answer', async () => {
 			const query = await bosun.get(`/queries/${name}?view=rfc`);
 			return query.status === 'completed' && query;
@@ -321,7 +331,7 @@ describe('9: a workflow that serves a tool', () => {
 		await bosun.kill();
 		await bosun.start();
 		const ask = async () => {
-			const { name } = await bosun.post({ input: 'How is the weather in the harbour of Lisbon?', target: { type: 'agent', name: 'harbour-master' } });
+			const { name } = await bosun.post('/queries', { input: 'How is the weather in the harbour of Lisbon?', target: { type: 'agent', name: 'harbour-master' } });
 			return await until('the answer', async () => {
 				const { status } = await bosun.get(`/queries/${name}?wait=5s`);
 				return status.phase === 'done' && status.response.content;

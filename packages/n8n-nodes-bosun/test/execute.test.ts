@@ -104,6 +104,14 @@ describe('a query', () => {
 		expect(ark.received.slice(1).map(({ method, path, query: { wait } }) => `${method} ${path} ${wait}`)).toEqual(['GET /v1/namespaces/default/queries/q 25s', 'GET /v1/namespaces/default/queries/q 25s']);
 	});
 
+	it.each(['approval_required', 'parameters_required', 'paused'])('that is %s waits for a person, and is read twice a second', async (status) => {
+		await start({ create: [{ body: query(status) }], other: [{ body: query(status) }, { body: done }] });
+		const started = performance.now();
+		const { items } = await execute();
+		expect(items[0].json.response).toBe('Here you are');
+		expect(performance.now() - started).toBeGreaterThan(900);
+	});
+
 	it.each([
 		['failed', { error: { code: 'tool_loop', message: 'the agent repeats itself' } }, 'The query failed: the agent repeats itself'],
 		['cancelled', {}, 'The query was cancelled'],

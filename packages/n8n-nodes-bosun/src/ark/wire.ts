@@ -1,7 +1,7 @@
 /** What the node reads and writes of the server's API, in the RFC's view of a query. docs/api.md describes all of it. */
 import type { ArkToolSpec } from '../tools/types';
 
-export type QueryStatus = 'pending' | 'running' | 'tool_call_required' | 'paused' | 'completed' | 'failed' | 'cancelled';
+export type QueryStatus = 'pending' | 'running' | 'tool_call_required' | 'approval_required' | 'parameters_required' | 'paused' | 'completed' | 'failed' | 'cancelled';
 
 /** A call that waits for this client. */
 export interface ArkToolCall {

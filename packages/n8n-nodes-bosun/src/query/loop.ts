@@ -6,7 +6,7 @@
  */
 import type { ArkClient } from '../ark/client';
 import { hasEnded } from '../ark/wire';
-import type { ArkQuery, ArkToolCall, ArkToolResult } from '../ark/wire';
+import type { ArkQuery, ArkToolCall, ArkToolResult, QueryStatus } from '../ark/wire';
 import { actionFor } from '../engine/actions';
 import type { Action, Answered } from '../engine/actions';
 import { pause } from '../time';
@@ -17,8 +17,11 @@ import { deliver } from './deliver';
 /** Shorter than the 30 seconds after which many proxies give up. */
 export const WAIT_SECONDS = 25;
 
-/** The poll interval of a query that waits for a worker. */
-const WORKER_PAUSE_MS = 500;
+/** States in which the server answers a read at once, although only a worker or a person can change them. */
+const WAITS_FOR_OTHERS: QueryStatus[] = ['tool_call_required', 'approval_required', 'parameters_required', 'paused'];
+
+/** The poll interval of a query in one of these states. */
+const OTHERS_PAUSE_MS = 500;
 
 export type LoopEnd = { query: ArkQuery } | { actions: Action[] };
 
@@ -35,8 +38,7 @@ export async function runToEnd(created: ArkQuery, { client, toolbox, itemIndex, 
 	while (!hasEnded(query.status)) {
 		const { direct, actions } = await routed(query.toolCalls ?? [], toolbox, itemIndex);
 		if (direct.length === 0 && actions.length === 0) {
-			// The server answers at once while a call is open, also one that only a worker can run.
-			if (query.status === 'tool_call_required') await pause(WORKER_PAUSE_MS);
+			if (WAITS_FOR_OTHERS.includes(query.status)) await pause(OTHERS_PAUSE_MS);
 			query = (await client.get<ArkQuery>(client.path(`/queries/${query.name}`), { query: { wait: `${WAIT_SECONDS}s`, view: 'rfc' } })).body;
 			continue;
 		}
