@@ -13,7 +13,6 @@ use axum::{
 };
 use bosun_core::{
     audit::hide_in_urls,
-    ceiling::FAULTS_LISTED,
     content::BadContent,
     journal::JournalFault,
     json::JsonError,
@@ -24,7 +23,7 @@ use bosun_core::{
 use bosun_engine::{
     EngineError, StoreError, UploadError,
     registry::PromptError,
-    resource::{ManifestFault, ResourceError, ResourceKey, ResourceKind},
+    resource::{ResourceError, ResourceKey, ResourceKind},
     tool_server::ApproveError,
 };
 use serde_json::{Value, json};
@@ -378,18 +377,16 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let message = format!("{kind} '{name}' is announced by {} '{}'", by.as_str(), clip(server));
             ApiError::new(Code::ManagedByServer, message)
         }
-        ResourceError::Invalid { faults, omitted, .. } => {
+        ResourceError::Invalid { faults, .. } => {
             // If all faults have the same code, that is the code of the error.
-            let all_are = |code: &Code| faults.iter().all(|fault| fault.code == code.as_str());
+            let all_are = |code: &Code| faults.listed().iter().all(|fault| fault.code == code.as_str());
             let own = [Code::UnsupportedField, Code::SecretNotAllowed, Code::AddressNotAllowed];
             let code = own.into_iter().find(all_are).unwrap_or(Code::InvalidResource);
-            let listed = &faults[..faults.len().min(FAULTS_LISTED)];
-            let sentences: Vec<_> = listed.iter().map(|fault| fault.message.as_str()).collect();
-            let detail =
-                |fault: &ManifestFault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
+            let sentences: Vec<_> = faults.listed().iter().map(|fault| fault.message.as_str()).collect();
+            let detail = |fault: &Fault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
             ApiError::new(code, sentences.join("; "))
-                .with_details(listed.iter().map(detail).collect())
-                .omitting(*omitted)
+                .with_details(faults.listed().iter().map(detail).collect())
+                .omitting(faults.omitted())
         }
     }
 }
