@@ -5,7 +5,7 @@
 //! recently used is evicted. Limits that a query, an agent or the operator may choose are not here: they are
 //! [`QueryLimits`](crate::QueryLimits) and the settings of the server.
 
-use crate::machine::{failure_code, outcome_code};
+use crate::machine::{failure_code, outcome_code, request_code};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -95,15 +95,15 @@ macro_rules! ceilings {
 
 ceilings! {
     /// A body that is read as JSON
-    BODY_BYTES: Request = MIB, Bytes, Excess::Code("payload_too_large");
+    BODY_BYTES: Request = MIB, Bytes, Excess::Code(request_code::PAYLOAD_TOO_LARGE);
     /// Memory that the values of a body take, once it is parsed
-    JSON_MEMORY_BYTES: Request = 16 * MIB, Bytes, Excess::Code("payload_too_large");
+    JSON_MEMORY_BYTES: Request = 16 * MIB, Bytes, Excess::Code(request_code::PAYLOAD_TOO_LARGE);
     /// Nesting of objects and arrays, in a body or in arguments
-    JSON_DEPTH: Request = 64, Count, Excess::Code("json_too_deep");
+    JSON_DEPTH: Request = 64, Count, Excess::Code(request_code::JSON_TOO_DEEP);
     /// The request line and all headers
     HEADER_BYTES: Request = 32 * KIB, Bytes, Excess::Status(431);
     /// An `Idempotency-Key`
-    IDEMPOTENCY_KEY_BYTES: Request = 255, Bytes, Excess::Code("invalid_parameter");
+    IDEMPOTENCY_KEY_BYTES: Request = 255, Bytes, Excess::Code(request_code::INVALID_PARAMETER);
     /// The time that one request may wait for a query
     WAIT_SECONDS: Request = 60, Seconds, Excess::Lowered;
     /// The name of a conversation
@@ -119,28 +119,28 @@ ceilings! {
     /// Memory that the values of a stored resource take
     RESOURCE_MEMORY_BYTES: Request = 4 * MIB, Bytes, Excess::Fault("too_large");
     /// The values of all parameters of a query, once config maps are read
-    PARAMETERS_BYTES: Request = MIB, Bytes, Excess::Code("input_too_large");
+    PARAMETERS_BYTES: Request = MIB, Bytes, Excess::Code(request_code::INPUT_TOO_LARGE);
     /// An input or a prompt, once its parameters are filled in
-    RENDERED_BYTES: Request = MIB, Bytes, Excess::Code("input_too_large");
+    RENDERED_BYTES: Request = MIB, Bytes, Excess::Code(request_code::INPUT_TOO_LARGE);
     /// Faults that one answer lists; further ones are counted
     FAULTS_LISTED: Request = 100, Count, Excess::Counted;
     /// Warnings of one request; further ones are counted
     WARNINGS_KEPT: Request = 100, Count, Excess::Counted;
     /// Results in one delivery
-    RESULTS_DELIVERED: Request = 128, Count, Excess::Code("too_many_results");
+    RESULTS_DELIVERED: Request = 128, Count, Excess::Code(request_code::TOO_MANY_RESULTS);
     /// Tools that one worker names
-    WORKER_TOOLS: Request = 100, Count, Excess::Code("invalid_parameter");
+    WORKER_TOOLS: Request = 100, Count, Excess::Code(request_code::INVALID_PARAMETER);
     /// Calls that a worker claims at once
-    CALLS_CLAIMED: Request = 32, Count, Excess::Code("invalid_parameter");
+    CALLS_CLAIMED: Request = 32, Count, Excess::Code(request_code::INVALID_PARAMETER);
     /// The time that a worker has a call without a heartbeat
     LEASE_SECONDS: Request = 600, Seconds, Excess::Lowered;
 
     /// The id of a JSON-RPC request (A2A), as JSON: every event of a stream repeats it
-    RPC_ID_BYTES: Request = 1_024, Bytes, Excess::Code("invalid_request");
+    RPC_ID_BYTES: Request = 1_024, Bytes, Excess::Code(request_code::INVALID_REQUEST);
     /// The id of a message (A2A)
     MESSAGE_ID_BYTES: Request = 1_024, Bytes, Excess::Fault("too_large");
     /// Push notification configs of one task (A2A)
-    PUSH_CONFIGS: Request = 10, Count, Excess::Code("invalid_request");
+    PUSH_CONFIGS: Request = 10, Count, Excess::Code(request_code::INVALID_REQUEST);
     /// The id, the address, the token, and the credentials of a push notification config, each (A2A)
     PUSH_FIELD_BYTES: Request = 2 * KIB, Bytes, Excess::Fault("too_large");
 
@@ -208,7 +208,7 @@ ceilings! {
     /// One event of a stream; larger results are replaced by a reference
     EVENT_BYTES: Answer = MIB, Bytes, Excess::Referenced;
     /// Entries of one page of a list
-    PAGE_ENTRIES: Answer = 1_000, Count, Excess::Code("invalid_parameter");
+    PAGE_ENTRIES: Answer = 1_000, Count, Excess::Code(request_code::INVALID_PARAMETER);
     /// One page of a list
     PAGE_BYTES: Answer = 4 * MIB, Bytes, Excess::NextPage;
     /// Entries of one page of tasks (A2A)
@@ -232,9 +232,9 @@ ceilings! {
     RECENT_ENTRIES_BYTES: Cache = MIB, Bytes, Excess::Evicted;
 
     /// One result
-    RESULT_BYTES: Upload = 64 * MIB, Bytes, Excess::Code("payload_too_large");
+    RESULT_BYTES: Upload = 64 * MIB, Bytes, Excess::Code(request_code::PAYLOAD_TOO_LARGE);
     /// Unfinished uploads of one call
-    CALL_DRAFTS: Upload = 2, Count, Excess::Code("too_many_uploads");
+    CALL_DRAFTS: Upload = 2, Count, Excess::Code(request_code::TOO_MANY_UPLOADS);
     /// Unfinished uploads of one namespace together
-    NAMESPACE_DRAFT_BYTES: Upload = 512 * MIB, Bytes, Excess::Code("too_many_uploads");
+    NAMESPACE_DRAFT_BYTES: Upload = 512 * MIB, Bytes, Excess::Code(request_code::TOO_MANY_UPLOADS);
 }

@@ -94,15 +94,18 @@ impl Fault {
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()).filter(|hint| !hint.is_empty()), ..self }
     }
+
+    /// File, place, message and code, without the hint.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        let place = self.place.map(|place| format!(":{place}")).unwrap_or_default();
+        format!("{}{place}: {} [{}]", self.file.display(), self.message, self.code)
+    }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.file.display())?;
-        if let Some(place) = self.place {
-            write!(formatter, ":{place}")?;
-        }
-        write!(formatter, ": {} [{}]", self.message, self.code)?;
+        formatter.write_str(&self.to_line())?;
         match &self.hint {
             Some(hint) => write!(formatter, "\n  {hint}"),
             None => Ok(()),
@@ -190,6 +193,21 @@ impl FaultList {
     #[must_use]
     pub fn into_listed(self) -> Vec<Fault> {
         self.faults
+    }
+}
+
+impl Extend<Fault> for FaultList {
+    fn extend<T: IntoIterator<Item = Fault>>(&mut self, faults: T) {
+        faults.into_iter().for_each(|fault| self.add(fault));
+    }
+}
+
+/// One fault, with room for as many as an answer lists.
+impl From<Fault> for FaultList {
+    fn from(fault: Fault) -> Self {
+        let mut list = Self::new(FaultBounds::LISTED);
+        list.add(fault);
+        list
     }
 }
 

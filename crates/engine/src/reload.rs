@@ -4,10 +4,8 @@
 //! registry as a whole. A faulty source changes nothing: its last valid content stays in effect. The engine does not
 //! know what sources are; it only defines how their state is reported to an operator.
 
-use std::fmt;
-
 use async_trait::async_trait;
-use bosun_core::{Actor, Timestamp};
+use bosun_core::{Actor, Fault, Timestamp};
 
 use crate::{Engine, EngineError, resource::ResourceKey};
 
@@ -26,29 +24,6 @@ impl ResourceDiff {
     }
 }
 
-/// One fault of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceFault {
-    /// A file or URL, in the operator's spelling.
-    pub source: String,
-    /// Line and column, if the fault has a place in the text.
-    pub place: Option<(usize, usize)>,
-    pub code: &'static str,
-    pub message: String,
-    /// How to fix it.
-    pub hint: Option<String>,
-}
-
-impl fmt::Display for SourceFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.source)?;
-        if let Some((line, column)) = self.place {
-            write!(formatter, ":{line}:{column}")?;
-        }
-        write!(formatter, ": {} [{}]", self.message, self.code)
-    }
-}
-
 /// The state of reloading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadStatus {
@@ -58,8 +33,9 @@ pub struct ReloadStatus {
     pub reloaded_at: Option<Timestamp>,
     /// What that changed.
     pub diff: ResourceDiff,
-    /// The faults of the last attempt; empty if everything that was read is in effect.
-    pub faults: Vec<SourceFault>,
+    /// The faults of the last attempt; empty if everything that was read is in effect. The file of a fault may be a URL,
+    /// in the operator's spelling.
+    pub faults: Vec<Fault>,
     /// Warnings of the last attempt.
     pub warnings: Vec<String>,
     /// How often sources were reloaded without a fault, the start included.

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
-use bosun_core::{Namespace, Timestamp, audit::AuditRecord};
+use bosun_core::{Fault, Namespace, Timestamp, audit::AuditRecord, fault::FaultList};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -161,23 +161,6 @@ pub enum ResourceOrigin {
     },
 }
 
-/// One fault of a manifest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestFault {
-    pub code: &'static str,
-    pub message: String,
-    /// How to fix it.
-    pub hint: Option<String>,
-}
-
-/// The faults of a manifest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManifestFaults {
-    pub faults: Vec<ManifestFault>,
-    /// How many faults are not listed.
-    pub omitted: usize,
-}
-
 /// A resource as it is in effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
@@ -188,7 +171,7 @@ pub struct Resource {
     /// Why this version does nothing with it although it is valid.
     pub not_served: Option<String>,
     /// Its faults. Only stored resources have any: a server with a faulty file does not start.
-    pub faults: Vec<ManifestFault>,
+    pub faults: Vec<Fault>,
     /// Whether a stored manifest of the same key has no effect because of this one.
     pub hides_stored: bool,
 }
@@ -262,7 +245,7 @@ pub trait Assemble: Send + Sync + 'static {
     ///
     /// # Errors
     /// With all faults of the manifest.
-    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, ManifestFaults>;
+    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, FaultList>;
 
     /// The registry of all files and of `stored`. It never fails: a manifest that was stored by another version of the
     /// program and cannot be read any more is included, with its faults.
@@ -279,10 +262,9 @@ struct Fixed(Registry);
 
 #[async_trait]
 impl Assemble for Fixed {
-    async fn check(&self, _: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
+    async fn check(&self, _: &Manifest) -> Result<CheckedManifest, FaultList> {
         let message = "this server has a fixed set of resources".to_owned();
-        let faults = vec![ManifestFault { code: "fixed_resources", message, hint: None }];
-        Err(ManifestFaults { faults, omitted: 0 })
+        Err(Fault::new("", "fixed_resources", message).into())
     }
 
     fn assemble(&self, _: &[StoredResource]) -> Registry {
@@ -315,13 +297,8 @@ pub enum ResourceError {
     ManagedByServer(ResourceKey),
     #[error("{key} is announced by {} `{server}` and cannot be changed", by.as_str())]
     Announced { key: ResourceKey, by: ResourceKind, server: String },
-    #[error("{key} is invalid: {}", faults.iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
-    Invalid {
-        key: ResourceKey,
-        faults: Vec<ManifestFault>,
-        /// How many faults are not listed.
-        omitted: usize,
-    },
+    #[error("{key} is invalid: {}", faults.listed().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; "))]
+    Invalid { key: ResourceKey, faults: FaultList },
 }
 
 /// A resource that was changed, and warnings for its author.

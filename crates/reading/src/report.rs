@@ -277,8 +277,14 @@ impl Report {
     }
 
     #[must_use]
+    pub fn into_fault_list(self) -> FaultList {
+        self.faults.into_inner()
+    }
+
+    /// What is listed, without the number of further faults.
+    #[must_use]
     pub fn into_faults(self) -> Vec<Fault> {
-        self.faults.into_inner().into_listed()
+        self.into_fault_list().into_listed()
     }
 
     #[must_use]

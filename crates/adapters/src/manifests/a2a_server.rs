@@ -6,8 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bosun_core::{Namespace, tool::Confirm};
-use bosun_engine::resource::ManifestFault;
-use bosun_reading::{Fields, spec};
+use bosun_reading::{Fault, Fields, spec};
 use url::Url;
 
 use super::{
@@ -63,7 +62,7 @@ impl A2aServerManifest {
     }
 
     /// Everything that keeps this server from being called, as far as that is known before a call.
-    pub(super) async fn check_destination(&self, secrets: &Secrets, pool: &Pool) -> Vec<ManifestFault> {
+    pub(super) async fn check_destination(&self, secrets: &Secrets, pool: &Pool) -> Vec<Fault> {
         let url = endpoint::literal_url(&self.address);
         let refused = url.and_then(|url| endpoint::check_address(&self.reach, "address", &url, pool));
         let mut faults: Vec<_> = refused.into_iter().collect();

@@ -8,8 +8,7 @@ use bosun_core::{
     machine::failure_code,
     tool::{Confirm, NamedValue, ValueSource, header::is_of_protocol},
 };
-use bosun_engine::resource::ManifestFault;
-use bosun_reading::{Data, Fields, named_values, spec, value_source};
+use bosun_reading::{Data, Fault, Fields, named_values, spec, value_source};
 use url::Url;
 
 use crate::{
@@ -117,10 +116,10 @@ pub(super) fn literal_url(address: &SecretSource) -> Option<Url> {
 }
 
 /// A fault if a manifest of this reach may not call `url`.
-pub(super) fn check_address(reach: &SecretReach, field: &str, url: &Url, pool: &Pool) -> Option<ManifestFault> {
+pub(super) fn check_address(reach: &SecretReach, field: &str, url: &Url, pool: &Pool) -> Option<Fault> {
     let refused = pool.check_of(url, reach).err()?;
     let message = format!("`{field}`: {refused}");
-    Some(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None })
+    Some(Fault::new("", failure_code::ADDRESS_NOT_ALLOWED, message))
 }
 
 /// A fault if a manifest of this reach may not send a secret to `url`.
@@ -132,10 +131,10 @@ pub(super) async fn check_secret(
     source: &SecretSource,
     url: &Url,
     secrets: &Secrets,
-) -> Option<ManifestFault> {
+) -> Option<Fault> {
     let SecretSource::Reference(reference) = source else { return None };
     let to = Destination { url, kept_in: None };
     let error = secrets.permit(namespace, reference, part, to, reach).await.err()?;
     let code = if error.is_refusal() { failure_code::SECRET_NOT_ALLOWED } else { "bad_value" };
-    Some(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None })
+    Some(Fault::new("", code, format!("`{field}`: {error}")))
 }

@@ -8,8 +8,7 @@ use bosun_core::{
     machine::outcome_code,
     tool::{ConfigRef, HttpRequest, NamedValue, ValueSource},
 };
-use bosun_engine::resource::ManifestFault;
-use bosun_reading::{Data, Fields, Node, SourcePlace};
+use bosun_reading::{Data, Fault, Fields, Node, SourcePlace};
 use serde_json::Value;
 
 use super::{config_map::ConfigMap, document::ManifestMetadata};
@@ -118,14 +117,14 @@ pub(super) async fn check_destination(
     secrets: &Secrets,
     pool: &Pool,
     grants: &Arc<Grants>,
-) -> Vec<ManifestFault> {
+) -> Vec<Fault> {
     let Binding::Http(request) = &tool.binding else { return Vec::new() };
     let Ok(template) = RequestTemplate::parse(request, None) else { return Vec::new() };
     let reach = reach_of(tool, grants);
     let mut faults = Vec::new();
     if let Err(refused) = pool.check_of(template.origin(), &reach) {
         let message = format!("`url`: {refused}");
-        faults.push(ManifestFault { code: outcome_code::ADDRESS_NOT_ALLOWED, message, hint: None });
+        faults.push(Fault::new("", outcome_code::ADDRESS_NOT_ALLOWED, message));
     }
     let headers = request.headers.iter().map(|header| (HostPart::Header, header));
     let sent = headers.chain(request.body_parameters.iter().map(|parameter| (HostPart::Body, parameter)));
@@ -134,7 +133,7 @@ pub(super) async fn check_destination(
         let to = Destination { url: template.origin(), kept_in: None };
         if let Err(error) = secrets.permit(namespace, reference, part, to, &reach).await {
             let code = if error.is_refusal() { outcome_code::SECRET_NOT_ALLOWED } else { "bad_value" };
-            faults.push(ManifestFault { code, message: format!("`{name}`: {error}"), hint: None });
+            faults.push(Fault::new("", code, format!("`{name}`: {error}")));
         }
     }
     faults

@@ -13,14 +13,14 @@ use std::{
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use bosun_core::{Binding, Namespace, Tool, tool::BindingKind};
+use bosun_core::{Binding, Namespace, Tool, fault::FaultList, tool::BindingKind};
 use bosun_engine::{
     Clock, Registry, Runner,
     agent_server::AgentServers,
     registry::AgentTool,
     resource::{
-        Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFault, ManifestFaults, Resource, ResourceKey,
-        ResourceKind, ResourceOrigin, StoredResource,
+        Assemble, CheckedManifest, Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin,
+        StoredResource,
     },
     user_connections::UserConnections,
 };
@@ -147,18 +147,18 @@ impl Library {
 
 #[async_trait]
 impl Assemble for Library {
-    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
+    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, FaultList> {
         if manifest.key.kind == ResourceKind::Namespace {
             return Ok(CheckedManifest::default());
         }
         let (mut drafts, report) = (ManifestDrafts::default(), Report::of_client());
         drafts.read_document(&report, &document::of_manifest(manifest), &self.builtins);
-        let (warnings, omitted) = (warnings(&report), report.faults_omitted());
+        let warnings = warnings(&report);
         let (grants, nango) = {
             let files = self.files.load();
             (Arc::clone(&files.grants), self.granted_nango(&files))
         };
-        let mut faults: Vec<_> = report.into_faults().into_iter().map(to_manifest_fault).collect();
+        let mut faults = report.into_fault_list();
         for mut model in drafts.models.into_iter().map(|draft| draft.value.model) {
             model.bind(&grants);
             faults.extend(model.check_destination(&self.secrets, &self.connections).await);
@@ -167,10 +167,8 @@ impl Assemble for Library {
             let (secrets, pool) = (&self.secrets, &self.connections.pool);
             faults.extend(http_tool::check_destination(namespace, tool, secrets, pool, &grants).await);
             let refusal = nango.as_ref().and_then(|nango| nango.refusal(namespace, tool));
-            faults.extend(refusal.map(|message| ManifestFault {
-                code: "provider_not_granted",
-                message,
-                hint: Some("ask the operator of this server".to_owned()),
+            faults.extend(refusal.map(|message| {
+                Fault::new("", "provider_not_granted", message).hint("ask the operator of this server")
             }));
         }
         for mut server in drafts.mcp_servers.into_iter().map(|draft| draft.value.server) {
@@ -181,7 +179,7 @@ impl Assemble for Library {
             server.bind(&grants);
             faults.extend(server.check_destination(&self.secrets, self.pool()).await);
         }
-        if faults.is_empty() { Ok(CheckedManifest { warnings }) } else { Err(ManifestFaults { faults, omitted }) }
+        if faults.count() == 0 { Ok(CheckedManifest { warnings }) } else { Err(faults) }
     }
 
     fn assemble(&self, stored: &[StoredResource]) -> Registry {
@@ -335,7 +333,7 @@ fn resource(stored: &StoredResource, faults: Vec<Fault>) -> Resource {
         not_served: reference::not_served(manifest),
         manifest: manifest.clone(),
         origin: ResourceOrigin::Stored { generation: *generation, created_at: *created_at, updated_at: *updated_at },
-        faults: faults.into_iter().map(to_manifest_fault).collect(),
+        faults,
         hides_stored: false,
     }
 }
@@ -348,11 +346,6 @@ fn warnings(report: &Report) -> Vec<String> {
         omitted => warnings.push(format!("{omitted} further warnings are not listed")),
     }
     warnings
-}
-
-/// A manifest that a client sent has no lines and columns; the message names the field.
-fn to_manifest_fault(fault: Fault) -> ManifestFault {
-    ManifestFault { code: fault.code, message: fault.message, hint: fault.hint }
 }
 
 /// Marks a resource that needs the client of MCP as not served by this build.

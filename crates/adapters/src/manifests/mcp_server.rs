@@ -10,8 +10,7 @@ use bosun_core::{
     Namespace,
     tool::{Confirm, NamedValue},
 };
-use bosun_engine::resource::ManifestFault;
-use bosun_reading::{Fields, named_values, spec};
+use bosun_reading::{Fault, Fields, named_values, spec};
 use url::Url;
 
 use super::{
@@ -172,7 +171,7 @@ impl McpServerManifest {
     }
 
     /// Everything that keeps this server from being called, as far as that is known before a call.
-    pub(super) async fn check_destination(&self, secrets: &Secrets, pool: &Pool) -> Vec<ManifestFault> {
+    pub(super) async fn check_destination(&self, secrets: &Secrets, pool: &Pool) -> Vec<Fault> {
         let McpTransport::Http(endpoint) = &self.transport else { return Vec::new() };
         let mut faults = Vec::new();
         let token_url = match &endpoint.authorization {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bosun_core::{Namespace, duration, machine::failure_code, tool::header::is_of_protocol};
-use bosun_engine::{Model, resource::ManifestFault};
+use bosun_engine::Model;
 use bosun_reading::{Data, Fault, Fields, Node, SourcePlace, Text, spec};
 
 use super::{
@@ -64,13 +64,13 @@ impl ModelManifest {
     /// Everything that keeps this model from being called, as far as that is known before a call: an address that may
     /// not be called, and every secret that may not be sent there. What a name resolves to is checked at the call, and so
     /// is an address that is itself a secret: the answer to storing a model must not depend on the value of a secret.
-    pub(super) async fn check_destination(&self, secrets: &Secrets, connections: &Connections) -> Vec<ManifestFault> {
+    pub(super) async fn check_destination(&self, secrets: &Secrets, connections: &Connections) -> Vec<Fault> {
         let Some(config) = self.provider.config() else { return Vec::new() };
         let url = config.literal_url();
         let mut faults = Vec::new();
         if let Some(Err(refused)) = url.as_ref().map(|url| connections.pool.check_of(url, &config.reach)) {
             let message = format!("`baseUrl`: {refused}");
-            faults.push(ManifestFault { code: failure_code::ADDRESS_NOT_ALLOWED, message, hint: None });
+            faults.push(Fault::new("", failure_code::ADDRESS_NOT_ALLOWED, message));
         }
         for (field, part, source) in config.sent() {
             let SecretSource::Reference(reference) = source else { continue };
@@ -83,7 +83,7 @@ impl ModelManifest {
             };
             if let Err(error) = permitted {
                 let code = if error.is_refusal() { failure_code::SECRET_NOT_ALLOWED } else { "bad_value" };
-                faults.push(ManifestFault { code, message: format!("`{field}`: {error}"), hint: None });
+                faults.push(Fault::new("", code, format!("`{field}`: {error}")));
             }
         }
         faults

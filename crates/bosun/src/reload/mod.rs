@@ -28,7 +28,7 @@ use bosun_core::{
 };
 use bosun_engine::{
     Engine, EngineError, StoreError,
-    reload::{Reload, ReloadStatus, ResourceDiff, SourceFault},
+    reload::{Reload, ReloadStatus, ResourceDiff},
     resource::{ResourceKey, ResourceKind, ResourceOrigin},
 };
 use bosun_reading::{Fault, Faults, SourcePlace};
@@ -173,7 +173,7 @@ impl Reloader {
         let status = ReloadStatus {
             generation: engine.registry().generation(),
             reloaded_at: Some(engine.now()),
-            faults: faults.into_iter().map(to_source_fault).collect(),
+            faults,
             warnings,
             succeeded: 1,
             ..ReloadStatus::default()
@@ -325,7 +325,7 @@ impl Inner {
         } else {
             new.failed += 1;
         }
-        new.faults = faults.into_iter().map(to_source_fault).collect();
+        new.faults = faults;
         status.clone_from(&new);
         new
     }
@@ -333,18 +333,12 @@ impl Inner {
 
 /// Logs what an operator has to act on.
 fn log_findings(status: &ReloadStatus) {
-    for fault in &status.faults {
-        tracing::error!(%fault, "a source of the configuration is faulty; its last valid content stays in effect");
+    for fault in status.faults.iter().map(Fault::to_line) {
+        tracing::error!(fault, "a source of the configuration is faulty; its last valid content stays in effect");
     }
     for warning in &status.warnings {
         tracing::warn!(warning, "a source of the configuration has a warning");
     }
-}
-
-fn to_source_fault(fault: Fault) -> SourceFault {
-    let source = fault.file.display().to_string();
-    let place = fault.place.map(|place| (place.line, place.column));
-    SourceFault { source, place, code: fault.code, message: fault.message, hint: fault.hint }
 }
 
 /// A task that panicked.

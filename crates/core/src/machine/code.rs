@@ -130,3 +130,69 @@ codes! {
         APPROVAL_NOT_OPEN = "approval_not_open";
     }
 }
+
+codes! {
+    /// Codes of requests that are not done and that no other table has. The edges give each of them its HTTP status.
+    request_code {
+        INVALID_JSON = "invalid_json";
+        DUPLICATE_KEY = "duplicate_key";
+        JSON_TOO_DEEP = "json_too_deep";
+        INVALID_PARAMETER = "invalid_parameter";
+        INVALID_EVENT_ID = "invalid_event_id";
+        REQUEST_TIMEOUT = "request_timeout";
+        PAYLOAD_TOO_LARGE = "payload_too_large";
+        UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type";
+        UNAUTHORIZED = "unauthorized";
+        RIGHT_MISSING = "right_missing";
+        NAMESPACE_FORBIDDEN = "namespace_forbidden";
+        END_USER_FORBIDDEN = "end_user_forbidden";
+        HOST_NOT_ALLOWED = "host_not_allowed";
+        ORIGIN_NOT_ALLOWED = "origin_not_allowed";
+        ROUTE_NOT_FOUND = "route_not_found";
+        METHOD_NOT_ALLOWED = "method_not_allowed";
+        NOT_IMPLEMENTED = "not_implemented";
+        INVALID_REQUEST = "invalid_request";
+        UNSUPPORTED_FIELD = "unsupported_field";
+        FROZEN_FIELD = "frozen_field";
+        UNSUPPORTED_TARGET = "unsupported_target";
+        INVALID_TOOL_DEFINITIONS = "invalid_tool_definitions";
+        INVALID_TOOL_RESULT = "invalid_tool_result";
+        TOO_MANY_RESULTS = "too_many_results";
+        INVALID_TOOL_ARGUMENTS = "invalid_tool_arguments";
+        INVALID_DECISION = "invalid_decision";
+        INVALID_OUTPUT_SCHEMA = "invalid_output_schema";
+        INVALID_TEMPLATE = "invalid_template";
+        INPUT_TOO_LARGE = "input_too_large";
+        IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused";
+        AGENT_NOT_FOUND = "agent_not_found";
+        TEAM_NOT_FOUND = "team_not_found";
+        MODEL_NOT_FOUND = "model_not_found";
+        TOOLS_NOT_FOUND = "tools_not_found";
+        INVALID_RESOURCE = "invalid_resource";
+        INVALID_CONFIGURATION = "invalid_configuration";
+        NAMESPACE_NOT_FOUND = "namespace_not_found";
+        QUERY_NOT_FOUND = "query_not_found";
+        MEMORY_NOT_FOUND = "memory_not_found";
+        CONVERSATION_NOT_FOUND = "conversation_not_found";
+        RESOURCE_NOT_FOUND = "resource_not_found";
+        RESULT_NOT_FOUND = "result_not_found";
+        RANGE_NOT_SATISFIABLE = "range_not_satisfiable";
+        QUERY_EXISTS = "query_exists";
+        RESOURCE_EXISTS = "resource_exists";
+        MANAGED_BY_FILE = "managed_by_file";
+        MANAGED_BY_SERVER = "managed_by_server";
+        NOT_WITHHELD = "not_withheld";
+        QUERY_CHANGED = "query_changed";
+        QUERY_NOT_HELD = "query_not_held";
+        QUERY_NOT_COMPLETED = "query_not_completed";
+        CONVERSATION_BUSY = "conversation_busy";
+        QUERY_DELETED = "query_deleted";
+        TOO_MANY_UPLOADS = "too_many_uploads";
+        MODEL_FAILED = "model_failed";
+        QUERY_UNREADABLE = "query_unreadable";
+        RESULT_LOST = "result_lost";
+        STORE_UNAVAILABLE = "store_unavailable";
+        OVERLOADED = "overloaded";
+        SHUTTING_DOWN = "shutting_down";
+    }
+}

@@ -27,7 +27,7 @@ mod turn;
 pub use change::{change, clock_stepped};
 pub use child::{ChildReport, child_ended, delegate, settle};
 pub use claim::{LeaseState, claim, extend_claim};
-pub use code::{failure_code, outcome_code, refusal_code};
+pub use code::{failure_code, outcome_code, refusal_code, request_code};
 pub use decide::{CallDecision, Decision, DecisionVerdict, decide, decide_each, rejected};
 pub use deliver::{Delivery, DeliveryOutcome, DeliveryState, DeliveryTarget, DeliveryVerdict, deliver, delivery_state};
 pub use end::{cancel, fail};

@@ -13,18 +13,17 @@ use axum::{
 };
 use bosun_core::{
     audit::hide_in_urls,
-    ceiling::FAULTS_LISTED,
     content::BadContent,
     journal::JournalFault,
     json::JsonError,
-    machine::{failure_code, outcome_code, refusal_code},
+    machine::{failure_code, outcome_code, refusal_code, request_code},
     schema::Violation,
     text,
 };
 use bosun_engine::{
     EngineError, StoreError, UploadError,
     registry::PromptError,
-    resource::{ManifestFault, ResourceError, ResourceKey, ResourceKind},
+    resource::{ResourceError, ResourceKey, ResourceKind},
     tool_server::ApproveError,
 };
 use serde_json::{Value, json};
@@ -65,66 +64,66 @@ macro_rules! codes {
 
 codes! {
     // The request cannot be read.
-    InvalidJson = BAD_REQUEST "invalid_json",
-    DuplicateKey = BAD_REQUEST "duplicate_key",
-    JsonTooDeep = UNPROCESSABLE_ENTITY "json_too_deep",
-    InvalidParameter = BAD_REQUEST "invalid_parameter",
-    InvalidEventId = BAD_REQUEST "invalid_event_id",
-    RequestTimeout = REQUEST_TIMEOUT "request_timeout",
-    PayloadTooLarge = PAYLOAD_TOO_LARGE "payload_too_large",
-    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE "unsupported_media_type",
+    InvalidJson = BAD_REQUEST request_code::INVALID_JSON,
+    DuplicateKey = BAD_REQUEST request_code::DUPLICATE_KEY,
+    JsonTooDeep = UNPROCESSABLE_ENTITY request_code::JSON_TOO_DEEP,
+    InvalidParameter = BAD_REQUEST request_code::INVALID_PARAMETER,
+    InvalidEventId = BAD_REQUEST request_code::INVALID_EVENT_ID,
+    RequestTimeout = REQUEST_TIMEOUT request_code::REQUEST_TIMEOUT,
+    PayloadTooLarge = PAYLOAD_TOO_LARGE request_code::PAYLOAD_TOO_LARGE,
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE request_code::UNSUPPORTED_MEDIA_TYPE,
     // The request may not be made.
-    Unauthorized = UNAUTHORIZED "unauthorized",
-    RightMissing = FORBIDDEN "right_missing",
-    NamespaceForbidden = FORBIDDEN "namespace_forbidden",
-    EndUserForbidden = FORBIDDEN "end_user_forbidden",
-    HostNotAllowed = FORBIDDEN "host_not_allowed",
-    OriginNotAllowed = FORBIDDEN "origin_not_allowed",
-    RouteNotFound = NOT_FOUND "route_not_found",
-    MethodNotAllowed = METHOD_NOT_ALLOWED "method_not_allowed",
-    NotImplemented = NOT_IMPLEMENTED "not_implemented",
+    Unauthorized = UNAUTHORIZED request_code::UNAUTHORIZED,
+    RightMissing = FORBIDDEN request_code::RIGHT_MISSING,
+    NamespaceForbidden = FORBIDDEN request_code::NAMESPACE_FORBIDDEN,
+    EndUserForbidden = FORBIDDEN request_code::END_USER_FORBIDDEN,
+    HostNotAllowed = FORBIDDEN request_code::HOST_NOT_ALLOWED,
+    OriginNotAllowed = FORBIDDEN request_code::ORIGIN_NOT_ALLOWED,
+    RouteNotFound = NOT_FOUND request_code::ROUTE_NOT_FOUND,
+    MethodNotAllowed = METHOD_NOT_ALLOWED request_code::METHOD_NOT_ALLOWED,
+    NotImplemented = NOT_IMPLEMENTED request_code::NOT_IMPLEMENTED,
     // The request was read and makes no sense here.
-    InvalidRequest = UNPROCESSABLE_ENTITY "invalid_request",
-    UnsupportedField = UNPROCESSABLE_ENTITY "unsupported_field",
-    FrozenField = UNPROCESSABLE_ENTITY "frozen_field",
-    UnsupportedTarget = NOT_IMPLEMENTED "unsupported_target",
-    InvalidToolDefinitions = UNPROCESSABLE_ENTITY "invalid_tool_definitions",
-    InvalidToolResult = UNPROCESSABLE_ENTITY "invalid_tool_result",
-    TooManyResults = UNPROCESSABLE_ENTITY "too_many_results",
-    InvalidToolArguments = UNPROCESSABLE_ENTITY "invalid_tool_arguments",
-    InvalidDecision = UNPROCESSABLE_ENTITY "invalid_decision",
-    InvalidOutputSchema = UNPROCESSABLE_ENTITY "invalid_output_schema",
-    InvalidTemplate = UNPROCESSABLE_ENTITY "invalid_template",
+    InvalidRequest = UNPROCESSABLE_ENTITY request_code::INVALID_REQUEST,
+    UnsupportedField = UNPROCESSABLE_ENTITY request_code::UNSUPPORTED_FIELD,
+    FrozenField = UNPROCESSABLE_ENTITY request_code::FROZEN_FIELD,
+    UnsupportedTarget = NOT_IMPLEMENTED request_code::UNSUPPORTED_TARGET,
+    InvalidToolDefinitions = UNPROCESSABLE_ENTITY request_code::INVALID_TOOL_DEFINITIONS,
+    InvalidToolResult = UNPROCESSABLE_ENTITY request_code::INVALID_TOOL_RESULT,
+    TooManyResults = UNPROCESSABLE_ENTITY request_code::TOO_MANY_RESULTS,
+    InvalidToolArguments = UNPROCESSABLE_ENTITY request_code::INVALID_TOOL_ARGUMENTS,
+    InvalidDecision = UNPROCESSABLE_ENTITY request_code::INVALID_DECISION,
+    InvalidOutputSchema = UNPROCESSABLE_ENTITY request_code::INVALID_OUTPUT_SCHEMA,
+    InvalidTemplate = UNPROCESSABLE_ENTITY request_code::INVALID_TEMPLATE,
     MissingParameters = UNPROCESSABLE_ENTITY outcome_code::MISSING_PARAMETERS,
-    InputTooLarge = UNPROCESSABLE_ENTITY "input_too_large",
+    InputTooLarge = UNPROCESSABLE_ENTITY request_code::INPUT_TOO_LARGE,
     EntryTooLarge = UNPROCESSABLE_ENTITY failure_code::ENTRY_TOO_LARGE,
-    IdempotencyKeyReused = UNPROCESSABLE_ENTITY "idempotency_key_reused",
-    AgentNotFound = UNPROCESSABLE_ENTITY "agent_not_found",
-    TeamNotFound = UNPROCESSABLE_ENTITY "team_not_found",
-    ModelNotFound = UNPROCESSABLE_ENTITY "model_not_found",
-    ToolsNotFound = UNPROCESSABLE_ENTITY "tools_not_found",
-    InvalidResource = UNPROCESSABLE_ENTITY "invalid_resource",
+    IdempotencyKeyReused = UNPROCESSABLE_ENTITY request_code::IDEMPOTENCY_KEY_REUSED,
+    AgentNotFound = UNPROCESSABLE_ENTITY request_code::AGENT_NOT_FOUND,
+    TeamNotFound = UNPROCESSABLE_ENTITY request_code::TEAM_NOT_FOUND,
+    ModelNotFound = UNPROCESSABLE_ENTITY request_code::MODEL_NOT_FOUND,
+    ToolsNotFound = UNPROCESSABLE_ENTITY request_code::TOOLS_NOT_FOUND,
+    InvalidResource = UNPROCESSABLE_ENTITY request_code::INVALID_RESOURCE,
     SecretNotAllowed = UNPROCESSABLE_ENTITY failure_code::SECRET_NOT_ALLOWED,
     AddressNotAllowed = UNPROCESSABLE_ENTITY failure_code::ADDRESS_NOT_ALLOWED,
-    InvalidConfiguration = UNPROCESSABLE_ENTITY "invalid_configuration",
+    InvalidConfiguration = UNPROCESSABLE_ENTITY request_code::INVALID_CONFIGURATION,
     // What the request names is not there, or not in the state for it.
-    NamespaceNotFound = NOT_FOUND "namespace_not_found",
-    QueryNotFound = NOT_FOUND "query_not_found",
-    MemoryNotFound = NOT_FOUND "memory_not_found",
-    ConversationNotFound = NOT_FOUND "conversation_not_found",
-    ResourceNotFound = NOT_FOUND "resource_not_found",
+    NamespaceNotFound = NOT_FOUND request_code::NAMESPACE_NOT_FOUND,
+    QueryNotFound = NOT_FOUND request_code::QUERY_NOT_FOUND,
+    MemoryNotFound = NOT_FOUND request_code::MEMORY_NOT_FOUND,
+    ConversationNotFound = NOT_FOUND request_code::CONVERSATION_NOT_FOUND,
+    ResourceNotFound = NOT_FOUND request_code::RESOURCE_NOT_FOUND,
     CallNotFound = NOT_FOUND refusal_code::CALL_NOT_FOUND,
-    ResultNotFound = NOT_FOUND "result_not_found",
-    RangeNotSatisfiable = RANGE_NOT_SATISFIABLE "range_not_satisfiable",
-    QueryExists = CONFLICT "query_exists",
-    ResourceExists = CONFLICT "resource_exists",
-    ManagedByFile = CONFLICT "managed_by_file",
-    ManagedByServer = CONFLICT "managed_by_server",
-    NotWithheld = CONFLICT "not_withheld",
-    QueryChanged = CONFLICT "query_changed",
-    QueryNotHeld = CONFLICT "query_not_held",
-    QueryNotCompleted = CONFLICT "query_not_completed",
-    ConversationBusy = CONFLICT "conversation_busy",
+    ResultNotFound = NOT_FOUND request_code::RESULT_NOT_FOUND,
+    RangeNotSatisfiable = RANGE_NOT_SATISFIABLE request_code::RANGE_NOT_SATISFIABLE,
+    QueryExists = CONFLICT request_code::QUERY_EXISTS,
+    ResourceExists = CONFLICT request_code::RESOURCE_EXISTS,
+    ManagedByFile = CONFLICT request_code::MANAGED_BY_FILE,
+    ManagedByServer = CONFLICT request_code::MANAGED_BY_SERVER,
+    NotWithheld = CONFLICT request_code::NOT_WITHHELD,
+    QueryChanged = CONFLICT request_code::QUERY_CHANGED,
+    QueryNotHeld = CONFLICT request_code::QUERY_NOT_HELD,
+    QueryNotCompleted = CONFLICT request_code::QUERY_NOT_COMPLETED,
+    ConversationBusy = CONFLICT request_code::CONVERSATION_BUSY,
     JournalFull = CONFLICT failure_code::JOURNAL_FULL,
     AlreadyResolved = CONFLICT refusal_code::ALREADY_RESOLVED,
     AmbiguousCall = CONFLICT refusal_code::AMBIGUOUS_CALL,
@@ -133,20 +132,20 @@ codes! {
     AlreadyDecided = CONFLICT refusal_code::ALREADY_DECIDED,
     ArgumentsChanged = CONFLICT refusal_code::ARGUMENTS_CHANGED,
     LeaseLost = CONFLICT refusal_code::LEASE_LOST,
-    QueryDeleted = GONE "query_deleted",
+    QueryDeleted = GONE request_code::QUERY_DELETED,
     CallExpired = GONE refusal_code::CALL_EXPIRED,
     CallCancelled = GONE refusal_code::CALL_CANCELLED,
     ApprovalExpired = GONE refusal_code::APPROVAL_EXPIRED,
     HoldExpired = GONE failure_code::HOLD_EXPIRED,
-    TooManyUploads = TOO_MANY_REQUESTS "too_many_uploads",
+    TooManyUploads = TOO_MANY_REQUESTS request_code::TOO_MANY_UPLOADS,
     // The server cannot do it.
-    ModelFailed = BAD_GATEWAY "model_failed",
-    QueryUnreadable = INTERNAL_SERVER_ERROR "query_unreadable",
-    ResultLost = INTERNAL_SERVER_ERROR "result_lost",
+    ModelFailed = BAD_GATEWAY request_code::MODEL_FAILED,
+    QueryUnreadable = INTERNAL_SERVER_ERROR request_code::QUERY_UNREADABLE,
+    ResultLost = INTERNAL_SERVER_ERROR request_code::RESULT_LOST,
     InternalError = INTERNAL_SERVER_ERROR failure_code::INTERNAL_ERROR,
-    StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable",
-    Overloaded = SERVICE_UNAVAILABLE "overloaded",
-    ShuttingDown = SERVICE_UNAVAILABLE "shutting_down",
+    StoreUnavailable = SERVICE_UNAVAILABLE request_code::STORE_UNAVAILABLE,
+    Overloaded = SERVICE_UNAVAILABLE request_code::OVERLOADED,
+    ShuttingDown = SERVICE_UNAVAILABLE request_code::SHUTTING_DOWN,
 }
 
 /// A request that was not done.
@@ -378,18 +377,16 @@ fn of_resource(error: &ResourceError) -> ApiError {
             let message = format!("{kind} '{name}' is announced by {} '{}'", by.as_str(), clip(server));
             ApiError::new(Code::ManagedByServer, message)
         }
-        ResourceError::Invalid { faults, omitted, .. } => {
+        ResourceError::Invalid { faults, .. } => {
             // If all faults have the same code, that is the code of the error.
-            let all_are = |code: &Code| faults.iter().all(|fault| fault.code == code.as_str());
+            let all_are = |code: &Code| faults.listed().iter().all(|fault| fault.code == code.as_str());
             let own = [Code::UnsupportedField, Code::SecretNotAllowed, Code::AddressNotAllowed];
             let code = own.into_iter().find(all_are).unwrap_or(Code::InvalidResource);
-            let listed = &faults[..faults.len().min(FAULTS_LISTED)];
-            let sentences: Vec<_> = listed.iter().map(|fault| fault.message.as_str()).collect();
-            let detail =
-                |fault: &ManifestFault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
+            let sentences: Vec<_> = faults.listed().iter().map(|fault| fault.message.as_str()).collect();
+            let detail = |fault: &Fault| json!({"code": fault.code, "message": fault.message, "hint": fault.hint});
             ApiError::new(code, sentences.join("; "))
-                .with_details(listed.iter().map(detail).collect())
-                .omitting(*omitted)
+                .with_details(faults.listed().iter().map(detail).collect())
+                .omitting(faults.omitted())
         }
     }
 }
@@ -519,8 +516,8 @@ mod tests {
     }
 
     #[test]
-    fn every_code_with_which_results_and_decisions_are_refused_is_a_code_of_answers() {
-        for refused in refusal_code::ALL {
+    fn every_code_of_refusals_and_of_requests_is_a_code_of_answers() {
+        for refused in refusal_code::ALL.iter().chain(request_code::ALL) {
             assert!(Code::ALL.iter().any(|code| code.as_str() == *refused), "{refused}");
         }
     }

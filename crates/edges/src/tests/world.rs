@@ -9,6 +9,7 @@ use axum::{
 };
 use bosun_core::{
     Binding, Entry, Namespace, Tool,
+    fault::FaultList,
     query::AskedLimits,
     tool::{Annotations, BindingKind, Confirm, ToolOrigin},
 };
@@ -18,8 +19,8 @@ use bosun_engine::{
     memory::MemoryStore,
     registry::{AgentTool, MemoryWindow},
     resource::{
-        Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFaults, Resource, ResourceKey, ResourceKind,
-        ResourceOrigin, StoredResource,
+        Assemble, CheckedManifest, Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin,
+        StoredResource,
     },
     testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, WithheldTool},
     webhook::PostWebhooks,
@@ -48,7 +49,7 @@ struct Lenient(Registry);
 
 #[async_trait::async_trait]
 impl Assemble for Lenient {
-    async fn check(&self, _: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
+    async fn check(&self, _: &Manifest) -> Result<CheckedManifest, FaultList> {
         Ok(CheckedManifest::default())
     }
 

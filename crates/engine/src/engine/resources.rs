@@ -12,7 +12,7 @@ use std::{
 };
 
 use bosun_core::{
-    Actor, Namespace, Timestamp,
+    Actor, Fault, Namespace, Timestamp,
     audit::{Action, AuditRecord},
     ceiling::{RESOURCE_BYTES, RESOURCE_MEMORY_BYTES},
     json::{compact_size, escaped_size, memory, memory_of_member},
@@ -23,8 +23,8 @@ use crate::{
     engine::Inner,
     fault,
     resource::{
-        Amendment, Assemble, ChangedResource, Manifest, ManifestBody, ManifestChange, ManifestFault, ManifestFaults,
-        Resource, ResourceChange, ResourceError, ResourceKey, ResourceKind, ResourceOrigin, StoredResource,
+        Amendment, Assemble, ChangedResource, Manifest, ManifestBody, ManifestChange, Resource, ResourceChange,
+        ResourceError, ResourceKey, ResourceKind, ResourceOrigin, StoredResource,
     },
     tool_server::ApproveError,
 };
@@ -242,7 +242,7 @@ impl Engine {
 }
 
 /// Limits the size of a resource. Changes are merged field by field, so it could otherwise grow with every change.
-fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Option<ManifestFault> {
+fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Option<Fault> {
     let texts = || labels.iter().chain(annotations);
     let fields = spec.iter().map(|(name, value)| name.len() + compact_size(value));
     let bytes: usize = texts().map(|(name, text)| name.len() + escaped_size(text)).chain(fields).sum();
@@ -255,21 +255,17 @@ fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Optio
     } else {
         return None;
     };
-    let hint = Some("set fields that are not needed to null".to_owned());
-    Some(ManifestFault { code: "too_large", message, hint })
+    Some(Fault::new("", "too_large", message).hint("set fields that are not needed to null"))
 }
 
 impl Inner {
     async fn keep(&self, by: &Actor, action: Action, stored: StoredResource) -> Result<ChangedResource, EngineError> {
         let key = stored.manifest.key.clone();
         if let Some(fault) = too_large(&stored.manifest.description) {
-            return Err(ResourceError::Invalid { key, faults: vec![fault], omitted: 0 }.into());
+            return Err(ResourceError::Invalid { key, faults: fault.into() }.into());
         }
         let checked = self.resources.assembler.check(&stored.manifest).await;
-        let checked = checked.map_err(|ManifestFaults { faults, omitted }| {
-            let key = key.clone();
-            ResourceError::Invalid { key, faults, omitted }
-        })?;
+        let checked = checked.map_err(|faults| ResourceError::Invalid { key: key.clone(), faults })?;
         let registry = self.change_resources(by, action, ManifestChange::Keep(Box::new(stored))).await?;
         let resource = find(&registry, &key).ok_or(ResourceError::NotFound(key))?;
         Ok(ChangedResource { resource, warnings: checked.warnings, registry })

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{Actor, Namespace};
+use bosun_core::{Actor, Namespace, fault::FaultList};
 use tokio::sync::Notify;
 
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
     blob::MemoryBlobs,
     memory::MemoryStore,
     resource::{
-        Assemble, CheckedManifest, Manifest, ManifestBody, ManifestFaults, Resource, ResourceKey, ResourceKind,
-        ResourceOrigin, StoredResource,
+        Assemble, CheckedManifest, Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin,
+        StoredResource,
     },
     testing::TokioClock,
 };
@@ -48,7 +48,7 @@ fn registry(stored: &[StoredResource]) -> Registry {
 
 #[async_trait]
 impl Assemble for SharedStore {
-    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, ManifestFaults> {
+    async fn check(&self, manifest: &Manifest) -> Result<CheckedManifest, FaultList> {
         if manifest.key.namespace.as_str() == "slow" {
             self.0.slow.notified().await;
         }

@@ -1,11 +1,8 @@
 //! Handlers of the reload: ask for one, and see how the last one went.
 
 use axum::extract::State;
-use bosun_core::ceiling::FAULTS_LISTED;
-use bosun_engine::{
-    reload::{ReloadStatus, SourceFault},
-    resource::ResourceKey,
-};
+use bosun_core::{Fault, ceiling::FAULTS_LISTED};
+use bosun_engine::{reload::ReloadStatus, resource::ResourceKey};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -65,8 +62,8 @@ pub(crate) async fn get_reload(State(app): State<AppState>) -> Json<Reload> {
     Json(app.reload.status().into())
 }
 
-fn refusal(faults: &[SourceFault]) -> ApiError {
-    let sentences: Vec<_> = faults.iter().take(FAULTS_LISTED).map(ToString::to_string).collect();
+fn refusal(faults: &[Fault]) -> ApiError {
+    let sentences: Vec<_> = faults.iter().take(FAULTS_LISTED).map(Fault::to_line).collect();
     let message = format!("what the faulty sources last had stays in effect: {}", sentences.join("; "));
     let details = faults.iter().take(FAULTS_LISTED).map(|fault| json!(ReloadFault::from(fault.clone()))).collect();
     let omitted = faults.len().saturating_sub(FAULTS_LISTED);
@@ -94,9 +91,9 @@ impl From<ResourceKey> for ReloadedResource {
     }
 }
 
-impl From<SourceFault> for ReloadFault {
-    fn from(SourceFault { source, place, code, message, hint }: SourceFault) -> Self {
-        let (line, column) = place.unzip();
-        Self { source, line, column, code, message, hint }
+impl From<Fault> for ReloadFault {
+    fn from(Fault { file, place, code, message, hint, .. }: Fault) -> Self {
+        let (line, column) = place.map(|place| (place.line, place.column)).unzip();
+        Self { source: file.display().to_string(), line, column, code, message, hint }
     }
 }
