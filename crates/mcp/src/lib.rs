@@ -24,4 +24,4 @@ mod session;
 mod stdio;
 
 pub use host::Host;
-pub use reaper::{REAP_COMMAND, reap};
+pub use reaper::{REAP_COMMAND, reap, run_released};

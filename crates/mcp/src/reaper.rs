@@ -5,10 +5,16 @@
 //! one, this program with the command [`REAP_COMMAND`], and tells it which process groups are running. The reaper waits
 //! for the end of its own input, which the operating system closes however this process ends, and kills what is left.
 //! A parent-death signal would do the same for the first process of each group only, and when a thread ends, too.
+//!
+//! A program runs only after the reaper knows its group: what this process starts is [`run_released`], which waits for a
+//! line on its standard input and then becomes the program. If this process dies before, the input ends without a line,
+//! and the program was never run.
 
 use std::{
     collections::BTreeSet,
-    io::{self, BufRead, Write as _},
+    convert::Infallible,
+    ffi::OsString,
+    io::{self, BufRead, Read, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,8 +26,10 @@ use std::os::unix::process::CommandExt as _;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-/// The hidden command of the program that runs [`reap`].
+/// The hidden command of the program that runs [`reap`], or, with a command behind `--`, [`run_released`].
 pub const REAP_COMMAND: &str = "reap";
+/// The line that [`run_released`] waits for.
+pub(crate) const RELEASE: &[u8] = b"\n";
 /// How long programs may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -42,6 +50,13 @@ struct ReaperState {
 impl Reaper {
     pub(crate) fn new(program: PathBuf) -> Self {
         Self { program, state: Mutex::default() }
+    }
+
+    /// The command that becomes `program` once it has read [`RELEASE`].
+    pub(crate) fn awaiting_release(&self, program: &str) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(&self.program);
+        command.args([REAP_COMMAND, "--", program]);
+        command
     }
 
     fn state(&self) -> MutexGuard<'_, ReaperState> {
@@ -167,6 +182,16 @@ pub fn reap(input: impl BufRead) {
     }
 }
 
+/// Waits for a line of `input`, reading nothing after it, and becomes the program: its standard input is what follows.
+///
+/// # Errors
+/// If the input ends before, or the program cannot be executed.
+pub fn run_released(mut input: impl Read, program: &OsString, arguments: &[OsString]) -> io::Result<Infallible> {
+    let mut byte = [0; RELEASE.len()];
+    input.read_exact(&mut byte)?;
+    Err(Command::new(program).args(arguments).exec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,5 +222,12 @@ mod tests {
         assert_eq!(ended.try_wait().unwrap(), None);
         ended.kill().unwrap();
         ended.wait().unwrap();
+    }
+
+    #[test]
+    fn a_program_is_not_run_before_its_release() {
+        // If it were executed, this process would end here, with the error 1.
+        let error = run_released(io::empty(), &"false".into(), &[]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

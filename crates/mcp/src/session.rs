@@ -155,7 +155,8 @@ impl Session {
                     env.extend(resolved.map(|value| (name.clone(), value)));
                 }
                 connecting.redactor = Arc::new(Redactor::new(given));
-                let (program, pipes) = stdio::start(command, &env, &connecting.redactor, &means.tasks, &means.reaper)?;
+                let (program, pipes) =
+                    stdio::start(command, &env, &connecting.redactor, &means.tasks, &means.reaper).await?;
                 connecting.program = Some(program);
                 let transport = AsyncRwTransport::new(pipes.output, pipes.input).with_max_line_length(LARGEST_LINE);
                 connecting.serve(transport).await?

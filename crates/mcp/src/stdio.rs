@@ -6,22 +6,28 @@
 
 use std::{
     collections::VecDeque,
+    ffi::OsStr,
+    io,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use bosun_adapters::{manifests::McpCommand, secret::Secret};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    fs::Access,
+    process::{Pid, Signal, kill_process_group},
+};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, BufReader},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt as _, BufReader},
+    process::{Child, ChildStdin, ChildStdout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     error::McpError,
-    reaper::{Reaper, WatchedGroup},
+    reaper::{RELEASE, Reaper, WatchedGroup},
     redact::Redactor,
 };
 
@@ -74,15 +80,20 @@ pub(crate) struct Pipes {
     pub(crate) input: ChildStdin,
 }
 
-/// Starts the program of a server.
-pub(crate) fn start(
+/// Starts the program of a server, as a process that becomes the program once the reaper knows its group.
+pub(crate) async fn start(
     command: &McpCommand,
     env: &[(String, Secret)],
     redactor: &Arc<Redactor>,
     tasks: &TaskTracker,
     reaper: &Arc<Reaper>,
 ) -> Result<(Program, Pipes), McpError> {
-    let mut program = Command::new(&command.command);
+    let unavailable =
+        |reason: String| McpError::Unavailable(format!("program `{}` cannot be started: {reason}", command.command));
+    let own_path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.expose().into());
+    let path = own_path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    find_program(command, &path).map_err(|error| unavailable(error.to_string()))?;
+    let mut program = reaper.awaiting_release(&command.command);
     program
         .args(&command.args)
         .env_clear()
@@ -96,8 +107,6 @@ pub(crate) fn start(
     if let Some(directory) = &command.cwd {
         program.current_dir(directory);
     }
-    let unavailable =
-        |reason: String| McpError::Unavailable(format!("program `{}` cannot be started: {reason}", command.command));
     let mut child = program.spawn().map_err(|error| unavailable(error.to_string()))?;
     let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let (output, input, stderr) = (child.stdout.take(), child.stdin.take(), child.stderr.take());
@@ -105,15 +114,28 @@ pub(crate) fn start(
     let drained = CancellationToken::new();
     let watched = group.map(|group| reaper.watch(group));
     let program = Program { child, group, _watched: watched, errors, drained: drained.clone() };
-    let (Some(output), Some(input), Some(stderr)) = (output, input, stderr) else {
+    let (Some(output), Some(mut input), Some(stderr)) = (output, input, stderr) else {
         return Err(unavailable("it has no pipes".to_owned()));
     };
+    input.write_all(RELEASE).await.map_err(|error| unavailable(error.to_string()))?;
     let lines = Arc::clone(&program.errors.lines);
     tasks.spawn(async move {
         keep_errors(stderr, lines).await;
         drained.cancel();
     });
     Ok((program, Pipes { output, input }))
+}
+
+/// Checks that there is such a program, so that its absence is reported by this process. As `execvp` does, a name
+/// without a slash is searched for in `path`.
+fn find_program(command: &McpCommand, path: &OsStr) -> io::Result<()> {
+    let name = Path::new(&command.command);
+    let directory = command.cwd.as_deref().unwrap_or(Path::new("."));
+    if command.command.contains('/') {
+        return rustix::fs::access(directory.join(name), Access::EXEC_OK).map_err(io::Error::from);
+    }
+    let is_there = |place: PathBuf| rustix::fs::access(directory.join(place).join(name), Access::EXEC_OK).is_ok();
+    if std::env::split_paths(path).any(is_there) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 impl Program {
@@ -219,9 +241,10 @@ async fn keep_errors(stderr: impl AsyncRead + Unpin, lines: Arc<Mutex<Lines>>) {
 mod tests {
     use super::*;
 
-    fn started(command: &McpCommand) -> Result<(Program, Pipes), McpError> {
-        let reaper = Arc::new(Reaper::new("/nowhere".into()));
-        start(command, &[], &Arc::default(), &TaskTracker::new(), &reaper)
+    /// The reaper of these tests only becomes the program.
+    async fn started(command: &McpCommand) -> Result<(Program, Pipes), McpError> {
+        let reaper = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stdio/reap.sh");
+        start(command, &[], &Arc::default(), &TaskTracker::new(), &Arc::new(Reaper::new(reaper))).await
     }
 
     #[tokio::test]
@@ -243,7 +266,7 @@ mod tests {
         let file = directory.path().join("pid");
         let script = format!("sleep 600 & echo $! > {0}.draft; mv {0}.draft {0}; wait", file.display());
         let command = McpCommand { command: "sh".into(), args: vec!["-c".into(), script], env: Vec::new(), cwd: None };
-        let (program, _pipes) = started(&command).unwrap();
+        let (program, _pipes) = started(&command).await.unwrap();
         let grandchild = loop {
             match std::fs::read_to_string(&file) {
                 Ok(text) => break text.trim().parse::<i32>().unwrap(),
@@ -265,7 +288,10 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_does_not_exist_says_so() {
         let command = McpCommand { command: "/nowhere/at-all".into(), args: vec![], env: vec![], cwd: None };
-        let error = started(&command).unwrap_err();
+        let error = started(&command).await.unwrap_err();
         assert!(error.to_string().starts_with("program `/nowhere/at-all` cannot be started: "), "{error}");
+        let command = McpCommand { command: "no-such-program-anywhere".into(), ..command };
+        let error = started(&command).await.unwrap_err();
+        assert!(error.to_string().ends_with("cannot be started: entity not found"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     program::{bosun, run, stderr, stdout},
+    readme::{blocks, read},
     resources::{Answer, api, send},
     support::{
         server::{Server, World},
@@ -581,6 +582,22 @@ async fn the_files_of_the_course_work_as_printed() {
     assert_eq!(checked.status.code(), Some(1));
     let report = format!("{}{}", stdout(&checked), stderr(&checked));
     assert!(report.contains("cache_model_missing") && report.contains("providers.json"), "{report}");
+}
+
+#[tokio::test]
+async fn the_files_and_the_filters_of_the_page_are_taken() {
+    let [providers, filters] = &blocks(&read("docs/nango.md"), "json")[..] else { panic!("two blocks of JSON") };
+    let (world, _nango) = world(state(), &[]).await;
+    fs::write(world.path("providers.json"), providers).unwrap();
+    let server = world.start().await;
+    assert_eq!(
+        api(&server, "GET", "/v1/tools/fetch_entity", None).await.status,
+        200,
+        "its model is in the printed file"
+    );
+    let filters: Value = serde_json::from_str(filters).unwrap();
+    let fetched = call(&server, "fetch_emails", json!({"operation": "fetch", "filters": filters})).await;
+    assert_eq!(ids(&fetched.unwrap()), ["t3"]);
 }
 
 /// An entry of a tool-config, as a body of `POST …/tools`.

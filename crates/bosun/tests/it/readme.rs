@@ -4,9 +4,14 @@
 //! server refuses fails the test. What is replaced is only what a test must not share with the rest of
 //! the machine: the port, and `make`.
 
-use std::{fmt::Write, path::Path};
+use std::{collections::BTreeSet, fmt::Write, path::Path};
 
-use crate::program::{Server, bosun, free_port, run, run_shell, stderr, stdout, workspace};
+use serde_json::Value;
+
+use crate::{
+    program::{Server, bosun, free_port, run, run_shell, stderr, stdout, workspace},
+    scripted::MODEL,
+};
 
 /// The blocks of a page that are marked with `language`.
 pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
@@ -145,6 +150,29 @@ async fn the_commands_of_the_streaming_page_run() {
     assert!(output.contains("event: complete"), "{output}");
 }
 
+/// Checks that the commands of a page have answered with every field that the page shows.
+fn assert_answers_as_printed(page: &str, output: &str) {
+    fn keys(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.keys().cloned());
+                members.values().for_each(|value| keys(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| keys(value, found)),
+            _ => {}
+        }
+    }
+    let mut printed = BTreeSet::new();
+    for block in blocks(&read(page), "json") {
+        let answer = serde_json::from_str(&block).unwrap_or_else(|error| panic!("{page}: {error}: {block}"));
+        keys(&answer, &mut printed);
+    }
+    assert!(!printed.is_empty(), "{page} shows no answer");
+    for key in printed {
+        assert!(output.contains(&format!("\"{key}\":")), "{page} shows `{key}`, and no command has answered with it");
+    }
+}
+
 #[tokio::test]
 async fn the_commands_of_the_approvals_page_run() {
     let directory = tempfile::tempdir().unwrap();
@@ -159,6 +187,7 @@ async fn the_commands_of_the_approvals_page_run() {
         assert!(output.contains(expected), "{expected}: {output}");
     }
     assert_eq!(output.matches("Done: {").count(), 2, "{output}");
+    assert_answers_as_printed("docs/approvals.md", &output);
 }
 
 #[tokio::test]
@@ -173,6 +202,23 @@ async fn the_commands_of_the_teams_page_run() {
     ] {
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
+    assert_answers_as_printed("docs/teams.md", &printed);
+}
+
+#[test]
+fn the_manifests_of_the_teams_page_can_be_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut manifests = blocks(&read("docs/teams.md"), "yaml");
+    manifests.push(MODEL.to_owned());
+    for name in ["researcher", "writer"] {
+        let head = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Agent\n";
+        manifests.push(format!("{head}metadata: {{name: {name}}}\nspec: {{prompt: Do it.}}\n"));
+    }
+    std::fs::write(directory.path().join("agents.yaml"), manifests.join("---\n")).unwrap();
+    std::fs::write(directory.path().join("model.script.yaml"), "otherwise: [{say: x}]\n").unwrap();
+    let builtins = bosun_adapters::runner::builtin::Builtins::new(std::sync::Arc::new(bosun_engine::SystemClock));
+    let loaded = bosun_adapters::manifests::load(&[directory.path().to_owned()], &builtins).unwrap();
+    assert_eq!((loaded.agents.len(), loaded.teams.len()), (3, 1));
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ use crate::{
     program::{bosun, run, stderr},
     resources::api,
     support::{
+        disk,
         server::{Server, Started, World},
         soon,
     },
@@ -187,6 +188,27 @@ async fn changes_are_noticed_however_files_are_replaced() {
     write(&second, &[("lookup.yaml", &tool("lookup", "written in the other release"))]);
     described(&server, "written in the other release").await;
     assert_eq!(status(&server).await["faults"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_are_found_by_polling_where_the_file_system_reports_none() {
+    let checks = ["absent", "refused", "silent"].map(|events| async move {
+        let mut world = world();
+        let library = world.path("no_events.so");
+        disk::compile(&library, "no_events.c");
+        world.set("LD_PRELOAD", library);
+        world.set("BOSUN_FILE_EVENTS", events);
+        let manifests = world.path("manifests");
+        let server = world.start().await;
+        write(&manifests, &[("lookup.yaml", &tool("lookup", "written in place"))]);
+        described(&server, "written in place").await;
+        write(&manifests, &[("lookup.tmp", &tool("lookup", "renamed"))]);
+        std::fs::rename(manifests.join("lookup.tmp"), manifests.join("lookup.yaml")).unwrap();
+        described(&server, "renamed").await;
+        let log = std::fs::read_to_string(world.log()).unwrap();
+        assert_eq!(log.contains("files are polled"), events != "silent", "{events}: {log}");
+    });
+    futures_util::future::join_all(checks).await;
 }
 
 /// Points a symbolic link elsewhere, in one step.

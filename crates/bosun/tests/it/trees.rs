@@ -2,10 +2,14 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{
     program::Server,
-    support::client::{Answer, Client, http, result},
+    support::{
+        client::{Answer, Client, http, result},
+        server::{ProcessExit, World},
+    },
     teams::{agents, ask, asked, rpc, send, task_with_lookup, with_lookup},
 };
 
@@ -35,12 +39,15 @@ scenes:
 
 const NOOP: &str = "{type: builtin, name: noop, approval: {required: true}}";
 
-async fn guarded() -> (Server, Client) {
+fn guarded_agents() -> TempDir {
     let first = format!("[{NOOP}, {{type: agent, name: second}}, {{type: agent, name: third}}]");
     let third = format!("[{NOOP}, {{type: agent, name: fourth}}]");
     let noop = format!("[{NOOP}]");
-    let manifests = agents(&[("first", &first), ("second", &noop), ("third", &third), ("fourth", &noop)], "", GUARDED);
-    let server = Server::start_with(manifests.path()).await;
+    agents(&[("first", &first), ("second", &noop), ("third", &third), ("fourth", &noop)], "", GUARDED)
+}
+
+async fn guarded() -> (Server, Client) {
+    let server = Server::start_with(guarded_agents().path()).await;
     let client = Client::of(&server.base);
     (server, client)
 }
@@ -93,6 +100,43 @@ async fn a_text_at_the_root_rejects_every_approval_of_the_tree_with_that_reason(
     assert_eq!(response.matches("yes, go ahead").count(), 4, "text is never consent, in no query: {response}");
     let again = decide(&client, "q", json!({"text": "yes, go ahead"})).await;
     assert_eq!((again.status, again.code()), (409, "approval_not_open"), "{}", again.body);
+}
+
+#[tokio::test]
+async fn a_text_that_a_kill_cut_short_is_no_consent_and_its_repetition_rejects_the_rest() {
+    for point in ["decide.appended", "decide.durable"] {
+        for decided in 1..=4 {
+            let fault = format!("{point}:{decided}");
+            let (world, files) = (World::new(), guarded_agents());
+            std::fs::remove_dir_all(world.path("manifests")).unwrap();
+            std::fs::create_dir(world.path("manifests")).unwrap();
+            for file in ["agents.yaml", "model.script.yaml"] {
+                std::fs::copy(files.path().join(file), world.path("manifests").join(file)).unwrap();
+            }
+            let mut server = world.start_dying(&fault).await;
+            let client = Client::of(&server.base);
+            ask(&client, asked("agent", "first", "go")).await;
+            with_approvals(&client, "q", 4).await;
+            let text = json!({"text": "not today"});
+            let posted = client.ask(&Method::POST, "/q/approval?view=rfc", Some(&text));
+            let (posted, exit) = tokio::join!(posted, server.exit());
+            assert!(posted.is_err(), "{fault}: it is acknowledged when all are rejected");
+            assert_eq!(exit, ProcessExit::AtFaultPoint, "{fault}");
+            let server = world.start().await;
+            let client = Client::of(&server.base);
+            // An append may be lost; what was decided before it is not.
+            let lost = usize::from(point == "decide.appended");
+            let open = read(&client, "q").await["approvals"].as_array().map_or(0, Vec::len);
+            assert!((4 - decided..=4 - decided + lost).contains(&open), "{fault}: {open} are open");
+            if open > 0 {
+                let again = decide(&client, "q", text).await;
+                assert_eq!((again.status, again.state()), (200, "completed"), "{fault}: {}", again.body);
+            }
+            let ended = ended(&client, "q").await;
+            let response = ended["response"].as_str().unwrap_or_else(|| panic!("{fault}: {ended}"));
+            assert_eq!(response.matches("not today").count(), 4, "{fault}: {response}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ use crate::{
     Transcript,
     event::{CallQuestion, CallRoute, Changed},
     head::{CallState, Waiting, WaitingOn},
+    json,
     query::AskedLimits,
     result_rendering::ResultRenderer,
     transcript::{Message, SentMessages},
@@ -55,6 +56,7 @@ enum MachineAct {
         call: usize,
         approve: bool,
         edit: bool,
+        saw: Saw,
     },
     /// A client posts a result for the `n`th call that ever existed, by id or by name.
     Post {
@@ -76,6 +78,15 @@ enum MachineAct {
     Restart {
         orderly: bool,
     },
+}
+
+/// Which arguments the person who decides says to have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saw {
+    /// The client does not say.
+    Unsaid,
+    TheCall,
+    Others,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +112,10 @@ fn kind() -> impl Strategy<Value = CallKind> {
     ]
 }
 
+fn saw() -> impl Strategy<Value = Saw> {
+    prop_oneof![2 => Just(Saw::Unsaid), 2 => Just(Saw::TheCall), 1 => Just(Saw::Others)]
+}
+
 fn act() -> impl Strategy<Value = MachineAct> {
     prop_oneof![
         8 => vec(kind(), 0..4).prop_map(MachineAct::Drive),
@@ -110,8 +125,8 @@ fn act() -> impl Strategy<Value = MachineAct> {
         3 => (0..8usize, prop::bool::weighted(0.8))
             .prop_map(|(call, recorded)| MachineAct::Delegate { call, recorded }),
         4 => (0..8usize, 0..3u8).prop_map(|(call, content)| MachineAct::ChildEnds(call, content)),
-        6 => (0..8usize, any::<bool>(), prop::bool::weighted(0.3))
-            .prop_map(|(call, approve, edit)| MachineAct::Decide { call, approve, edit }),
+        6 => (0..8usize, any::<bool>(), prop::bool::weighted(0.3), saw())
+            .prop_map(|(call, approve, edit, saw)| MachineAct::Decide { call, approve, edit, saw }),
         8 => (0..8usize, any::<bool>(), 0..3u8, prop::bool::weighted(0.1))
             .prop_map(|(call, by_name, content, hold)| MachineAct::Post { call, by_name, content, hold }),
         2 => (0..400u16).prop_map(MachineAct::Pass),
@@ -228,7 +243,7 @@ impl MachineWorld {
             MachineAct::Question(index) => self.question(index),
             MachineAct::Delegate { call, recorded } => self.delegate(call, recorded),
             MachineAct::ChildEnds(index, content) => self.end_child(index, content),
-            MachineAct::Decide { call, approve, edit } => self.decide(call, approve, edit),
+            MachineAct::Decide { call, approve, edit, saw } => self.decide(call, approve, edit, saw),
             MachineAct::Post { call, by_name, content, hold } => self.post(call, by_name, content, hold),
             MachineAct::Pass(seconds) => {
                 let passed = Duration::from_secs(seconds.into());
@@ -418,19 +433,25 @@ impl MachineWorld {
         );
     }
 
-    fn decide(&mut self, call: usize, approve: bool, edit: bool) {
+    fn decide(&mut self, call: usize, approve: bool, edit: bool, saw: Saw) {
         let Some(call) = self.head.calls.get(call).cloned() else { return };
         let decision = if approve {
             Decision::Approved { arguments: edit.then(|| Arc::new(json!({"edited": true}))) }
         } else {
             Decision::Rejected { reason: edit.then(|| "no".to_owned()) }
         };
-        let decided = CallDecision { call: call.id, decision, seen: Some(call.arguments).filter(|_| edit) };
+        let seen = match saw {
+            Saw::Unsaid => None,
+            Saw::TheCall => Some(call.arguments),
+            Saw::Others => Some(json::content_hash(&json!({"other": true}))),
+        };
+        let decided = CallDecision { call: call.id, decision, seen };
         let (events, verdict) = decide(&self.head, self.now, decided, &Actor::local());
         match verdict {
             DecisionVerdict::Accepted => {
                 let waiting = call.state.waiting().expect("it waited");
                 assert!(self.now < waiting.deadline, "decided after its deadline");
+                assert_ne!(saw, Saw::Others, "decided about arguments that the person has not seen");
             }
             DecisionVerdict::Expired => {}
             DecisionVerdict::Cancelled => assert!(events.iter().all(Event::is_final)),

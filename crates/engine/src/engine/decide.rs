@@ -60,71 +60,11 @@ impl Engine {
         wait: Option<Duration>,
     ) -> Result<DecideReport, EngineError> {
         let owners = self.inner.decision_owners(&key, asked.target).await?;
-        if owners != [key.clone()] {
-            return self.decide_in_tree(by, key, owners, asked, wait).await;
-        }
-        self.decide_one(by, key, asked, wait).await
-    }
-
-    /// Decides in each of these queries of a tree.
-    async fn decide_in_tree(
-        &self,
-        by: Actor,
-        key: QueryKey,
-        owners: Vec<QueryKey>,
-        asked: AskedDecision,
-        wait: Option<Duration>,
-    ) -> Result<DecideReport, EngineError> {
-        let mut verdicts = Vec::new();
-        for owner in owners {
-            match self.decide_one(by.clone(), owner, asked.clone(), None).await {
-                Ok(report) => verdicts.extend(report.verdicts),
-                // Its approvals were decided, or have expired, since they were looked for.
-                Err(EngineError::NothingToApprove(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if verdicts.is_empty() {
-            return Err(EngineError::NothingToApprove(key.1));
-        }
-        let wait = wait.filter(|_| awaits_next_action(&verdicts));
-        let snapshot = self.get(&key, wait).await?;
-        Ok(DecideReport { verdicts, snapshot })
-    }
-
-    async fn decide_one(
-        &self,
-        by: Actor,
-        key: QueryKey,
-        asked: AskedDecision,
-        wait: Option<Duration>,
-    ) -> Result<DecideReport, EngineError> {
         self.detached(async move |inner| {
-            let live = inner.live_queries.entry(&key);
-            let AskedDecision { target, decision, seen } = asked;
-            let target = inner.open_approval(&live, &key, target).await?;
-            let decision = inner.check_edit(&live, &key, &target, decision).await?;
-            let mut locked = live.lock(&*inner.store).await?;
-            let (head, now) = (Arc::clone(&Inner::state_of(&locked, &key)?.head), inner.clock.now());
-            let decisions = target.iter().map(|call| CallDecision { call: *call, decision: decision.clone(), seen });
-            let (events, verdicts) = machine::decide_each(&head, now, decisions.collect(), &by);
-            let verdicts: Vec<_> = target.into_iter().zip(verdicts).collect();
-            let refused = verdicts.iter().filter_map(|(call, verdict)| {
-                Some(AuditRecord::of_refused_decision(&head, now, &by, *call, verdict.refusal()?))
-            });
-            let refused: Vec<_> = refused.collect();
-            if !refused.is_empty() {
-                inner.store.record(&head.namespace, refused)?;
+            if owners != [key.clone()] {
+                return inner.decide_in_tree(by, key, owners, asked, wait).await;
             }
-            let changed = !events.is_empty();
-            let position = inner.append_and_drive(&live, &mut locked, now, events, "decide.appended")?;
-            drop(locked);
-            let wait = wait.filter(|_| awaits_next_action(&verdicts));
-            let snapshot = inner.answer(&live, position, wait).await?;
-            if changed {
-                fault::point("decide.durable");
-            }
-            Ok(DecideReport { verdicts, snapshot })
+            inner.decide_one(by, key, asked, wait).await
         })
         .await
     }
@@ -136,6 +76,71 @@ fn awaits_next_action(verdicts: &[(CallId, DecisionVerdict)]) -> bool {
 }
 
 impl Inner {
+    /// Decides in each of these queries of a tree, one after the other: no two queries are locked at the same time. A
+    /// crash in between leaves the later ones waiting and the client without an answer; its repetition decides the rest.
+    async fn decide_in_tree(
+        self: Arc<Self>,
+        by: Actor,
+        key: QueryKey,
+        owners: Vec<QueryKey>,
+        asked: AskedDecision,
+        wait: Option<Duration>,
+    ) -> Result<DecideReport, EngineError> {
+        let mut verdicts = Vec::new();
+        for owner in owners {
+            match Arc::clone(&self).decide_one(by.clone(), owner, asked.clone(), None).await {
+                Ok(report) => verdicts.extend(report.verdicts),
+                // Its approvals were decided, or have expired, since they were looked for.
+                Err(EngineError::NothingToApprove(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if verdicts.is_empty() {
+            return Err(EngineError::NothingToApprove(key.1));
+        }
+        let wait = wait.filter(|_| awaits_next_action(&verdicts));
+        let live = self.live_queries.entry(&key);
+        let snapshot = match wait {
+            Some(wait) => self.settle(&live, wait).await?,
+            None => self.read(&live).await?,
+        };
+        Ok(DecideReport { verdicts, snapshot })
+    }
+
+    async fn decide_one(
+        self: Arc<Self>,
+        by: Actor,
+        key: QueryKey,
+        asked: AskedDecision,
+        wait: Option<Duration>,
+    ) -> Result<DecideReport, EngineError> {
+        let live = self.live_queries.entry(&key);
+        let AskedDecision { target, decision, seen } = asked;
+        let target = self.open_approval(&live, &key, target).await?;
+        let decision = self.check_edit(&live, &key, &target, decision).await?;
+        let mut locked = live.lock(&*self.store).await?;
+        let (head, now) = (Arc::clone(&Self::state_of(&locked, &key)?.head), self.clock.now());
+        let decisions = target.iter().map(|call| CallDecision { call: *call, decision: decision.clone(), seen });
+        let (events, verdicts) = machine::decide_each(&head, now, decisions.collect(), &by);
+        let verdicts: Vec<_> = target.into_iter().zip(verdicts).collect();
+        let refused = verdicts.iter().filter_map(|(call, verdict)| {
+            Some(AuditRecord::of_refused_decision(&head, now, &by, *call, verdict.refusal()?))
+        });
+        let refused: Vec<_> = refused.collect();
+        if !refused.is_empty() {
+            self.store.record(&head.namespace, refused)?;
+        }
+        let changed = !events.is_empty();
+        let position = self.append_and_drive(&live, &mut locked, now, events, "decide.appended")?;
+        drop(locked);
+        let wait = wait.filter(|_| awaits_next_action(&verdicts));
+        let snapshot = self.answer(&live, position, wait).await?;
+        if changed {
+            fault::point("decide.durable");
+        }
+        Ok(DecideReport { verdicts, snapshot })
+    }
+
     /// The toolset that was frozen with a query.
     pub(crate) async fn frozen_toolset(&self, hash: ContentHash) -> Result<Option<Arc<Toolset>>, StoreError> {
         if let Some(toolset) = self.toolsets.get(hash) {

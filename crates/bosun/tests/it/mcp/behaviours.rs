@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{World, text_of};
 use crate::{
-    program::running,
+    program::{bosun, run_with_input, running, stderr, stdout},
     support::{soon, until},
     terminal::Terminal,
 };
@@ -188,6 +188,20 @@ async fn programs_end_with_the_server_even_if_it_is_killed() {
     world.until_tool(&server, "stubborn-echo").await;
     server.kill().await;
     until("the end of the program", || running(&marker) == 0).await;
+}
+
+/// What a server starts is `bosun reap -- PROGRAM`, and the line is sent once the reaper knows its process group.
+#[tokio::test]
+async fn a_program_whose_server_dies_before_the_reaper_knows_it_is_never_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let marker = directory.path().join("marker");
+    let mut program = bosun();
+    program.args(["reap", "--", "sh", "-c", "touch \"$0\"; cat"]).arg(&marker);
+    let dead = run_with_input(&mut program, "").await;
+    assert_eq!((dead.status.code(), marker.exists()), (Some(127), false), "{}", stderr(&dead));
+    let released = run_with_input(&mut program, "\nwhat follows\n").await;
+    assert!(released.status.success() && marker.exists(), "{}", stderr(&released));
+    assert_eq!(stdout(&released), "what follows\n", "its input is the rest");
 }
 
 #[tokio::test]
