@@ -53,6 +53,7 @@ lint: ## check formatting and clippy without a warning, and the dependencies if 
 	else echo "cargo-deny is not installed: licences, bans and sources are checked by a test; 'make deny' installs it and checks advisories too"; fi
 
 unit: ## all tests of the workspace; attacks, which measure the server, run alone
+	@interop/a2a/install.sh rust > /dev/null
 	@if $(CARGO) nextest --version >/dev/null 2>&1; \
 	then $(CARGO) nextest run $(LOCKED) --workspace -E 'not test(/^attack::/)' && $(CARGO) test $(LOCKED) --workspace --doc; \
 	else $(CARGO) test $(LOCKED) --workspace -- --skip attack::; fi

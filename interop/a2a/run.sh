@@ -24,5 +24,4 @@ check "Python a2a-sdk" 4 "$sdks/venv/bin/python" "$here/peers/client.py"
 # Modules are looked up from where the script is.
 cp "$here/peers/client.mjs" "$sdks/client.mjs"
 check "JavaScript @a2a-js/sdk" 4 node "$sdks/client.mjs"
-CARGO_TARGET_DIR="${A2A_INTEROP_TARGET:-$root/target/a2a-interop}" cargo build --quiet --locked --manifest-path "$here/rust/Cargo.toml"
-check "Rust a2a-client-lf" 4 "${A2A_INTEROP_TARGET:-$root/target/a2a-interop}/debug/a2a-interop"
+check "Rust a2a-client-lf" 4 "$("$here/install.sh" rust)"

@@ -118,6 +118,8 @@ ceilings! {
     RESOURCE_BYTES: Request = MIB, Bytes, Excess::Fault("too_large");
     /// Memory that the values of a stored resource take
     RESOURCE_MEMORY_BYTES: Request = 4 * MIB, Bytes, Excess::Fault("too_large");
+    /// Stored MCP servers of one namespace, and stored A2A servers: each is connected to and asked again at intervals
+    SERVERS_STORED: Request = 100, Count, Excess::Fault("too_many");
     /// The values of all parameters of a query, once config maps are read
     PARAMETERS_BYTES: Request = MIB, Bytes, Excess::Code(request_code::INPUT_TOO_LARGE);
     /// An input or a prompt, once its parameters are filled in

@@ -215,6 +215,16 @@ async fn the_example_with_the_python_sdk_converses_with_client_tools() {
     check_client(Command::new(python).args(["-c", &example("python")])).await;
 }
 
+/// It prints the answer of each binding, blocking and as a stream. `make unit` has built it.
+#[tokio::test]
+async fn a_client_on_the_rust_sdk_converses_with_client_tools() {
+    let built = run(Command::new(workspace().join("interop/a2a/install.sh")).arg("rust")).await;
+    assert!(built.status.success(), "{}", stderr(&built));
+    let server = Server::start().await;
+    let output = run(Command::new(stdout(&built).trim()).arg(&server.base)).await;
+    assert_eq!(stdout(&output), format!("{ANSWER}\n").repeat(4), "{}", stderr(&output));
+}
+
 #[tokio::test]
 async fn the_example_with_the_js_sdk_converses_with_client_tools() {
     let place = sdks().await;

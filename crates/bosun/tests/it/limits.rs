@@ -34,6 +34,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("LABELS", REQUESTS, "the_number_of_labels"),
     ("RESOURCE_BYTES", REQUESTS, "a_stored_resource"),
     ("RESOURCE_MEMORY_BYTES", REQUESTS, "the_values_of_a_stored_resource"),
+    ("SERVERS_STORED", REQUESTS, "servers_that_a_namespace_stores"),
     ("PARAMETERS_BYTES", REQUESTS, "parameters_from_config_maps"),
     ("RENDERED_BYTES", REQUESTS, "an_input_that_is_filled_in"),
     ("FAULTS_LISTED", REQUESTS, "faults_of_a_request"),

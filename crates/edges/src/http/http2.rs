@@ -7,7 +7,7 @@ use std::{
     convert::Infallible,
     future::Future as _,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,10 +22,9 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Sleep, sleep},
 };
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::serve::{HEADER_TIMEOUT, TimedStream};
+use super::serve::{ConnectionEnds, HEADER_TIMEOUT, TimedStream, drive_to_end};
 
 /// What every connection begins with (RFC 9113, 3.4).
 const PREFACE_BYTES: usize = 24;
@@ -39,7 +38,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) async fn serve_connection(
     stream: TcpStream,
     router: Router,
-    (drain, cut): (CancellationToken, CancellationToken),
+    ends: ConnectionEnds,
     _permit: OwnedSemaphorePermit,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
@@ -58,20 +57,8 @@ pub(super) async fn serve_connection(
         missing: PREFACE_BYTES,
         deadline: Box::pin(sleep(HEADER_TIMEOUT)),
     };
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = drain.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                ended = connection => ended,
-                () = cut.cancelled() => return,
-            }
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(error = %error, "connection broke");
-    }
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    drive_to_end(connection, |connection| connection.graceful_shutdown(), ends).await;
 }
 
 /// Requests of HTTP/2 name their host in the target; the checks of `Host` are the same for all.

@@ -122,16 +122,16 @@ async fn serve_protocol(
             stream = accept(&listener) => stream,
         };
         match admission.decide() {
-            ConnectionDecision::Serve(permit) => match protocol {
-                Protocol::Http1 => {
-                    connections.spawn(serve_connection(stream, router.clone(), drain.clone(), cut.clone(), permit));
-                }
-                #[cfg(feature = "grpc")]
-                Protocol::Http2 => {
-                    let ends = (drain.clone(), cut.clone());
-                    connections.spawn(super::http2::serve_connection(stream, router.clone(), ends, permit));
-                }
-            },
+            ConnectionDecision::Serve(permit) => {
+                let ends = (drain.clone(), cut.clone());
+                match protocol {
+                    Protocol::Http1 => connections.spawn(serve_connection(stream, router.clone(), ends, permit)),
+                    #[cfg(feature = "grpc")]
+                    Protocol::Http2 => {
+                        connections.spawn(super::http2::serve_connection(stream, router.clone(), ends, permit))
+                    }
+                };
+            }
             ConnectionDecision::Reject(permit) if protocol == Protocol::Http1 => {
                 connections.spawn(reject_connection(stream, cut.clone(), permit));
             }
@@ -209,14 +209,11 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// What ends connections: a drain, and then a cut.
+pub(super) type ConnectionEnds = (CancellationToken, CancellationToken);
+
 /// Serves one connection to its end.
-async fn serve_connection(
-    stream: TcpStream,
-    router: Router,
-    drain: CancellationToken,
-    cut: CancellationToken,
-    _permit: OwnedSemaphorePermit,
-) {
+async fn serve_connection(stream: TcpStream, router: Router, ends: ConnectionEnds, _permit: OwnedSemaphorePermit) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "cannot disable Nagle's algorithm");
     }
@@ -224,17 +221,24 @@ async fn serve_connection(
     let tracked = Arc::clone(&sending);
     let service =
         service_fn(move |request: Request<Incoming>| router.clone().oneshot(request.map(|body| track(body, &tracked))));
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_header_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(TimedStream { stream, stalled: None, sending, draining: None }), service)
-    );
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_header_size(MAX_HEADER_BYTES)
+        .serve_connection(TokioIo::new(TimedStream { stream, stalled: None, sending, draining: None }), service);
+    drive_to_end(connection, |connection| connection.graceful_shutdown(), ends).await;
+}
+
+/// Drives a connection to its end. A drain lets it end its requests in progress, and a cut drops it.
+pub(super) async fn drive_to_end<C>(connection: C, shut_down: impl FnOnce(Pin<&mut C>), (drain, cut): ConnectionEnds)
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = drain.cancelled() => {
-            connection.as_mut().graceful_shutdown();
+            shut_down(connection.as_mut());
             tokio::select! {
                 ended = connection => ended,
                 () = cut.cancelled() => return,

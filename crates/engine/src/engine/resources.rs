@@ -14,7 +14,7 @@ use std::{
 use bosun_core::{
     Actor, Fault, Namespace, Timestamp,
     audit::{Action, AuditRecord},
-    ceiling::{RESOURCE_BYTES, RESOURCE_MEMORY_BYTES},
+    ceiling::{RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, SERVERS_STORED},
     json::{compact_size, escaped_size, memory, memory_of_member},
 };
 
@@ -146,6 +146,9 @@ impl Engine {
             if find(&inner.resources.registry(), &manifest.key).is_some_and(|known| !is_replaceable(&known)) {
                 return Err(ResourceError::Exists(manifest.key).into());
             }
+            if let Some(fault) = too_many(&inner.resources.registry(), &manifest.key) {
+                return Err(ResourceError::Invalid { key: manifest.key, faults: vec![fault], omitted: 0 }.into());
+            }
             let now = inner.clock.now();
             let stored = StoredResource { manifest, generation: 1, created_at: now, updated_at: now };
             inner.keep(&by, Action::ResourceCreated, stored).await
@@ -256,6 +259,24 @@ fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Optio
         return None;
     };
     Some(Fault::new("", "too_large", message).hint("set fields that are not needed to null"))
+}
+
+/// Limits the number of servers that a namespace has this one connect to. Those of files are the operator's, and do not
+/// count.
+fn too_many(registry: &Registry, ResourceKey { kind, namespace, .. }: &ResourceKey) -> Option<ManifestFault> {
+    if !matches!(kind, ResourceKind::McpServer | ResourceKind::A2aServer) {
+        return None;
+    }
+    let is_stored = |resource: &Arc<Resource>| matches!(resource.origin, ResourceOrigin::Stored { .. });
+    let stored = registry.resources(*kind, namespace).into_iter().filter(is_stored).count();
+    (stored >= SERVERS_STORED).then(|| ManifestFault {
+        code: "too_many",
+        message: format!(
+            "Namespace `{namespace}` has {stored} of the kind {}; at most {SERVERS_STORED} are allowed",
+            kind.as_str()
+        ),
+        hint: Some("delete one that is not needed".to_owned()),
+    })
 }
 
 impl Inner {

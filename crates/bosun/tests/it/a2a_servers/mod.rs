@@ -1,5 +1,6 @@
 //! Agents behind A2A servers, asked by the whole program: another server of ours, and peers that misbehave.
 
+mod crashes;
 mod peers;
 
 use std::fs;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bosun_core::ceiling::{
     BODY_BYTES, CHANGES_BYTES, CONVERSATION_ID_BYTES, FAULTS_LISTED, HEADER_BYTES, IDEMPOTENCY_KEY_BYTES, JSON_DEPTH,
     JSON_MEMORY_BYTES, LABELS, LABELS_BYTES, MESSAGE_ID_BYTES, PAGE_ENTRIES, PARAMETERS_BYTES, REASON_BYTES,
-    RENDERED_BYTES, RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, TASK_PAGE_ENTRIES,
-    WAIT_SECONDS, WARNINGS_KEPT,
+    RENDERED_BYTES, RESOURCE_BYTES, RESOURCE_MEMORY_BYTES, RESULTS_DELIVERED, RPC_ID_BYTES, SERVERS_STORED,
+    TASK_PAGE_ENTRIES, WAIT_SECONDS, WARNINGS_KEPT,
 };
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -163,6 +163,22 @@ async fn the_values_of_a_stored_resource() {
     };
     site.post("/v1/tools", &tool(RESOURCE_MEMORY_BYTES / size_of::<Value>())).await.has_fault("too_large");
     site.post("/v1/tools", &tool(RESOURCE_MEMORY_BYTES / size_of::<Value>() / 2)).await.is_taken();
+}
+
+#[tokio::test]
+async fn servers_that_a_namespace_stores() {
+    let site = Site::open().await;
+    let server = |number: usize| json!({"name": format!("s{number}"), "address": "https://agent.invalid/a2a"});
+    for number in 1..=SERVERS_STORED {
+        site.post("/v1/namespaces/crowded/a2a-servers", &server(number)).await.is_taken();
+    }
+    site.post("/v1/namespaces/crowded/a2a-servers", &server(0)).await.has_fault("too_many");
+    // A change is no further server, and other namespaces and kinds have their own count.
+    let changed = json!({"description": "d"}).to_string();
+    site.send(Method::PUT, "/v1/namespaces/crowded/a2a-servers/s1", &[], changed).await.is_taken();
+    site.post("/v1/namespaces/other/a2a-servers", &server(0)).await.is_taken();
+    site.send(Method::DELETE, "/v1/namespaces/crowded/a2a-servers/s1", &[], String::new()).await;
+    site.post("/v1/namespaces/crowded/a2a-servers", &server(0)).await.is_taken();
 }
 
 #[tokio::test]

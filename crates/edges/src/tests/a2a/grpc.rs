@@ -20,6 +20,7 @@ use crate::{
 };
 
 const MATH: &str = "default/math-assistant";
+const MAX_CONNECTIONS: usize = 8;
 
 /// A server of gRPC on this machine.
 struct GrpcServer {
@@ -40,7 +41,7 @@ impl GrpcServer {
         let app = AppState::with_reload(engine, access, Vec::new(), reload, mapping, None);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stopping) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let limits = ConnectionLimits { max_connections: 8, grace: Duration::from_secs(5) };
+        let limits = ConnectionLimits { max_connections: MAX_CONNECTIONS, grace: Duration::from_secs(5) };
         let ended = stopping.clone();
         let served = async move {
             crate::serve_grpc(listener, crate::grpc_router(app), ended.cancelled(), limits).await;
@@ -55,10 +56,23 @@ impl GrpcServer {
 }
 
 fn message(id: &str, text: &str) -> pb::SendMessageRequest {
-    let part = pb::Part { content: Some(pb::part::Content::Text(text.into())), ..pb::Part::default() };
-    let message =
-        pb::Message { message_id: id.into(), role: pb::Role::User.into(), parts: vec![part], ..pb::Message::default() };
+    let message = pb::Message {
+        message_id: id.into(),
+        role: pb::Role::User.into(),
+        parts: vec![text_part(text)],
+        ..pb::Message::default()
+    };
     pb::SendMessageRequest { message: Some(message), ..pb::SendMessageRequest::default() }
+}
+
+fn text_part(text: &str) -> pb::Part {
+    pb::Part { content: Some(pb::part::Content::Text(text.into())), ..pb::Part::default() }
+}
+
+/// A request in the JSON form of its messages.
+fn request_of(asked: serde_json::Value) -> pb::SendMessageRequest {
+    let asked: a2a_pb::protojson::SendMessageRequest = serde_json::from_value(asked).unwrap();
+    prost::Message::decode(&*prost::Message::encode_to_vec(&asked)).unwrap()
 }
 
 fn with_version<T>(message: T, version: &'static str) -> Request<T> {
@@ -127,9 +141,7 @@ async fn a_stream_is_a_snapshot_then_updates_and_brings_client_tools() {
         "message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "What is 25% of 8,432?"}]},
         "metadata": tools,
     });
-    let asked: a2a_pb::protojson::SendMessageRequest = serde_json::from_value(asked).unwrap();
-    let asked = <pb::SendMessageRequest as prost::Message>::decode(&*prost::Message::encode_to_vec(&asked)).unwrap();
-    let mut request = with_version(asked, "1.0");
+    let mut request = with_version(request_of(asked), "1.0");
     request.metadata_mut().insert("a2a-extensions", TOOLS.parse().unwrap());
     let response = client.send_streaming_message(request).await.unwrap();
     assert_eq!(response.metadata().get("a2a-extensions").unwrap(), TOOLS);
@@ -198,6 +210,34 @@ async fn a_caller_needs_a_key_and_its_rights() {
     let refused = client.list_tasks(keyed("own", "other/math-assistant")).await.unwrap_err();
     assert_eq!(fault(&refused), (Code::PermissionDenied, "NAMESPACE_FORBIDDEN".to_owned()));
     client.list_tasks(keyed("both", "other/math-assistant")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_house_closes_further_connections_until_one_leaves() {
+    let server =
+        GrpcServer::start(ScriptedModel::always(vec![ScriptedTurn::say("Hello!")]), ErrorMapping::default()).await;
+    let mut clients = Vec::new();
+    for number in 0..MAX_CONNECTIONS {
+        let mut client = server.client().await;
+        client.send_message(message(&format!("m{number}"), "Hi")).await.unwrap();
+        clients.push(client);
+    }
+    let list = async |mut client: A2aServiceClient<Channel>| client.list_tasks(pb::ListTasksRequest::default()).await;
+    let refused = match A2aServiceClient::connect(format!("http://{}", server.address)).await {
+        Ok(client) => list(client).await.is_err(),
+        Err(_) => true,
+    };
+    assert!(refused, "there is no permit for it");
+    // Many requests of one connection share its permit.
+    let many = futures_util::future::join_all((0..200).map(|_| list(clients[0].clone()))).await;
+    assert!(many.iter().all(Result::is_ok));
+    clients.pop();
+    loop {
+        let Ok(client) = A2aServiceClient::connect(format!("http://{}", server.address)).await else { continue };
+        if list(client).await.is_ok() {
+            break;
+        }
+    }
 }
 
 #[tokio::test]
