@@ -115,6 +115,7 @@ def operations(document):
 def complete(document):
     """Adds what the second reader insists on, and removes what says nothing about a request."""
     without_annotations(document)
+    without_read_only(document)
     document.pop("security", None)
     for path, item in list((document.get("paths") or {}).items()):
         # An extension (`x-…`) may be anything.
@@ -180,6 +181,25 @@ def without_annotations(value):
             stack.extend(value.values())
         elif isinstance(value, list):
             stack.extend(value)
+
+
+def without_read_only(document):
+    """OpenAPI: what is read-only and required is required of answers. It knows that of members that say so themselves, not behind a reference."""
+    stack = [document]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            members, required = value.get("properties"), value.get("required")
+            if isinstance(members, dict) and isinstance(required, list):
+                value["required"] = [name for name in required if not is_read_only(document, members.get(name))]
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
+
+
+def is_read_only(document, schema):
+    schema = follow(document, schema)
+    return isinstance(schema, dict) and schema.get("readOnly") is True
 
 
 def form(document, content):
