@@ -1,6 +1,6 @@
 //! Faults of a text, with their places, and the bounded list of them.
 //!
-//! Every reader of files, bodies, messages and tool definitions reports [`Fault`]s, and goes on reading, so that one run
+//! Every reader of files, bodies, messages and tool definitions reports [`Fault`]s and continues, so that one run
 //! shows all of them. Plain data: the program decides how a fault looks on a terminal, the edges how it looks in an
 //! answer.
 
