@@ -4,6 +4,8 @@
 //! registry as a whole. A faulty source changes nothing: its last valid content stays in effect. The engine does not
 //! know what sources are; it only defines how their state is reported to an operator.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use bosun_core::{Actor, Fault, Timestamp};
 

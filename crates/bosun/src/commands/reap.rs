@@ -1,6 +1,6 @@
 //! `bosun reap`: ends programs of MCP servers after the server that started them, for the server, which starts it.
 
-use std::{ffi::OsString, fs::File, os::fd::AsFd as _, process::ExitCode};
+use std::{ffi::OsString, fs::File, io::Write as _, os::fd::AsFd as _, process::ExitCode};
 
 /// The exit code of shells for a program that cannot be executed.
 const NOT_RUN: u8 = 127;
@@ -24,8 +24,8 @@ impl Reap {
         let input = std::io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let result = input.and_then(|input| bosun_mcp::run_released(input, program, arguments));
         let Err(error) = result;
-        // The server shows what its programs write to standard error.
-        eprintln!("{}: {error}", program.display());
+        // The server shows what its programs write to standard error; there is no other way to report a failure of it.
+        let _ = writeln!(std::io::stderr(), "{}: {error}", program.display());
         ExitCode::from(NOT_RUN)
     }
 }

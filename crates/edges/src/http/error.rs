@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bosun_core::{
+    Fault,
     audit::hide_in_urls,
     content::BadContent,
     journal::JournalFault,

@@ -147,7 +147,7 @@ impl Engine {
                 return Err(ResourceError::Exists(manifest.key).into());
             }
             if let Some(fault) = too_many(&inner.resources.registry(), &manifest.key) {
-                return Err(ResourceError::Invalid { key: manifest.key, faults: vec![fault], omitted: 0 }.into());
+                return Err(ResourceError::Invalid { key: manifest.key, faults: fault.into() }.into());
             }
             let now = inner.clock.now();
             let stored = StoredResource { manifest, generation: 1, created_at: now, updated_at: now };
@@ -263,19 +263,17 @@ fn too_large(ManifestBody { labels, annotations, spec }: &ManifestBody) -> Optio
 
 /// Limits the number of servers that a namespace has this one connect to. Those of files are the operator's, and do not
 /// count.
-fn too_many(registry: &Registry, ResourceKey { kind, namespace, .. }: &ResourceKey) -> Option<ManifestFault> {
+fn too_many(registry: &Registry, ResourceKey { kind, namespace, .. }: &ResourceKey) -> Option<Fault> {
     if !matches!(kind, ResourceKind::McpServer | ResourceKind::A2aServer) {
         return None;
     }
     let is_stored = |resource: &Arc<Resource>| matches!(resource.origin, ResourceOrigin::Stored { .. });
     let stored = registry.resources(*kind, namespace).into_iter().filter(is_stored).count();
-    (stored >= SERVERS_STORED).then(|| ManifestFault {
-        code: "too_many",
-        message: format!(
-            "Namespace `{namespace}` has {stored} of the kind {}; at most {SERVERS_STORED} are allowed",
-            kind.as_str()
-        ),
-        hint: Some("delete one that is not needed".to_owned()),
+    (stored >= SERVERS_STORED).then(|| {
+        let kind = kind.as_str();
+        let message =
+            format!("Namespace `{namespace}` has {stored} of the kind {kind}; at most {SERVERS_STORED} are allowed");
+        Fault::new("", "too_many", message).hint("delete one that is not needed")
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use bosun_core::{Namespace, Timestamp};
+use bosun_core::{Namespace, Timestamp, fault::FaultList};
 use bosun_engine::{
     SystemClock,
     registry::{MemoryWindow, PromptError},
@@ -103,7 +103,7 @@ async fn what_a_client_stores_is_checked_as_a_file_is() {
     let checked = check(ResourceKind::Agent, asked).await.unwrap();
     assert_eq!(checked.warnings, ["unknown field `spec.colour` was ignored"]);
     let codes = async |kind, spec: Value| -> Vec<&str> {
-        check(kind, spec).await.unwrap_err().faults.iter().map(|fault| fault.code).collect()
+        check(kind, spec).await.unwrap_err().listed().iter().map(|fault| fault.code).collect()
     };
     assert_eq!(
         codes(ResourceKind::Agent, json!({"prompt": 5, "overrides": []})).await,
@@ -114,11 +114,11 @@ async fn what_a_client_stores_is_checked_as_a_file_is() {
     let script = json!({"provider": "scripted", "config": {"scripted": {"file": "/etc/passwd"}}});
     assert_eq!(codes(ResourceKind::Model, script).await, ["unsupported_field"]);
     let faults = library.check(&manifest(ResourceKind::Agent, "Not A Name", &json!({}))).await.unwrap_err();
-    assert_eq!(faults.faults[0].code, "bad_value");
+    assert_eq!(faults.listed()[0].code, "bad_value");
     assert!(check(ResourceKind::ConfigMap, json!({"data": {"a": "b"}})).await.is_ok());
     assert_eq!(codes(ResourceKind::ConfigMap, json!({"data": {"a": 5}})).await, ["wrong_type"]);
     let faults = library.check(&manifest(ResourceKind::Tool, "usage", &json!({"type": "external"}))).await.unwrap_err();
-    assert_eq!(faults.faults[0].code, "reserved_name");
+    assert_eq!(faults.listed()[0].code, "reserved_name");
     assert!(
         library.check(&manifest(ResourceKind::Agent, "usage", &json!({}))).await.is_ok(),
         "only tools are read there"
@@ -138,8 +138,9 @@ async fn a_stored_model_sends_secrets_where_files_send_them_and_to_its_providers
     let secret = json!({"valueFrom": {"secretKeyRef": {"name": "openai", "key": "api-key"}}});
     let check = async |provider: &str, base_url: &Value, settings: Value| -> Vec<String> {
         let spec = model_of_client(provider, base_url, &settings);
-        let faults = library.check(&manifest(ResourceKind::Model, "x", &spec)).await.err().unwrap_or_default();
-        faults.faults.into_iter().map(|fault| format!("{} {}", fault.code, fault.message)).collect()
+        let faults = library.check(&manifest(ResourceKind::Model, "x", &spec)).await.err();
+        let faults = faults.iter().flat_map(FaultList::listed);
+        faults.map(|fault| format!("{} {}", fault.code, fault.message)).collect()
     };
     let at = |url: &str| json!({"value": url});
     let key = json!({"apiKey": secret});
@@ -173,8 +174,8 @@ async fn a_stored_model_calls_what_is_public_and_a_file_whatever_it_says() {
     let library = library();
     let check = async |base_url: &str| -> Vec<&str> {
         let spec = model_of_client("openai", &json!({"value": base_url}), &json!({"apiKey": {"value": "mine"}}));
-        let faults = library.check(&manifest(ResourceKind::Model, "x", &spec)).await.err().unwrap_or_default();
-        faults.faults.iter().map(|fault| fault.code).collect()
+        let faults = library.check(&manifest(ResourceKind::Model, "x", &spec)).await.err();
+        faults.iter().flat_map(FaultList::listed).map(|fault| fault.code).collect()
     };
     for url in ["https://api.openai.com/v1", "http://models.example:8000/v1", "https://1.1.1.1/v1"] {
         assert_eq!(check(url).await, [""; 0], "{url}");
@@ -272,7 +273,7 @@ async fn faults_and_warnings_of_clients_are_listed_up_to_a_number_and_counted() 
     let library = library();
     let manifest = |spec: Value| manifest(ResourceKind::Agent, "a", &spec);
     let faults = library.check(&manifest(json!({"prompt": "p", "tools": vec![0; 5_000]}))).await.unwrap_err();
-    assert_eq!((faults.faults.len(), faults.omitted >= 4_900), (100, true), "{}", faults.omitted);
+    assert_eq!((faults.listed().len(), faults.omitted() >= 4_900), (100, true), "{}", faults.omitted());
     let mut odd = json!({"prompt": "p"});
     for number in 0..5_000 {
         odd[format!("field{number}")] = json!(1);
