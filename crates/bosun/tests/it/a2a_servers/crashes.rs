@@ -85,13 +85,13 @@ async fn kill_at(behaviour: PeerBehaviour, point: &'static str, pass: u32) -> Op
     let server = world.start().await;
     let query = soon("the end of the query", converse(&server)).await.expect("this server is not killed");
     let begun = peer.messages().iter().filter(|message| message["taskId"].is_null()).count();
-    let heard = if behaviour == PeerBehaviour::Asks { "Rome" } else { "hello" };
+    let sent = if behaviour == PeerBehaviour::Asks { "Rome" } else { "hello" };
     let response = query["response"].as_str().unwrap_or_default();
     match begun {
         0 => {
             assert!(response.contains("the server stopped while it sent the message"), "{behaviour:?} {fault}: {query}");
         }
-        1 => assert_eq!(response, format!("They say: you said: {heard}"), "{behaviour:?} {fault}: {query}"),
+        1 => assert_eq!(response, format!("They say: you said: {sent}"), "{behaviour:?} {fault}: {query}"),
         _ => panic!("{behaviour:?} {fault}: {begun} tasks have begun"),
     }
     is_passed.then_some(point)
