@@ -89,7 +89,10 @@ async fn kill_at(behaviour: PeerBehaviour, point: &'static str, pass: u32) -> Op
     let response = query["response"].as_str().unwrap_or_default();
     match begun {
         0 => {
-            assert!(response.contains("the server stopped while it sent the message"), "{behaviour:?} {fault}: {query}");
+            assert!(
+                response.contains("the server stopped while it sent the message"),
+                "{behaviour:?} {fault}: {query}"
+            );
         }
         1 => assert_eq!(response, format!("They say: you said: {sent}"), "{behaviour:?} {fault}: {query}"),
         _ => panic!("{behaviour:?} {fault}: {begun} tasks have begun"),
