@@ -5,6 +5,8 @@
 
 use a2a_pb::protojson as pb;
 use axum::body::Bytes;
+use bosun_core::ceiling::JSON_MEMORY_BYTES;
+use prost::Message as _;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -12,7 +14,10 @@ use super::{
     super::error::{A2aError, ErrorKind},
     frame,
 };
-use crate::http::{error::internal, extract};
+use crate::http::{
+    error::{ApiError, Code, internal},
+    extract,
+};
 
 /// How the messages of one method are read and written.
 #[derive(Clone, Copy)]
@@ -32,8 +37,8 @@ where
 /// The messages of a method. Those that answer a stream are written as [events](write_event).
 pub(super) fn codec(method: &str) -> Option<Codec> {
     Some(match method {
-        "SendMessage" => of::<pb::SendMessageRequest, pb::SendMessageResponse>(),
-        "SendStreamingMessage" => of::<pb::SendMessageRequest, pb::StreamResponse>(),
+        "SendMessage" => Codec { read: read_sent, write: write::<pb::SendMessageResponse> },
+        "SendStreamingMessage" => Codec { read: read_sent, write: write::<pb::StreamResponse> },
         "GetTask" => of::<pb::GetTaskRequest, pb::Task>(),
         "ListTasks" => of::<pb::ListTasksRequest, pb::ListTasksResponse>(),
         "CancelTask" => of::<pb::CancelTaskRequest, pb::Task>(),
@@ -54,11 +59,39 @@ pub(super) fn codec(method: &str) -> Option<Codec> {
     })
 }
 
+/// A request of which only the number of parts is read. An empty message takes no memory.
+#[derive(Clone, PartialEq, prost::Message)]
+struct CountedRequest {
+    #[prost(message, optional, tag = "2")]
+    message: Option<CountedParts>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct CountedParts {
+    #[prost(message, repeated, tag = "5")]
+    parts: Vec<()>,
+}
+
+/// A part takes two bytes of a request and more than a hundred of memory, so parts are counted before they are read.
+fn read_sent(bytes: &[u8]) -> Result<Value, A2aError> {
+    const PARTS: usize = JSON_MEMORY_BYTES / size_of::<pb::Part>();
+    let counted = CountedRequest::decode(bytes).map_err(unreadable)?;
+    let parts = counted.message.map_or(0, |message| message.parts.len());
+    if parts > PARTS {
+        let message = format!("the message has {parts} parts; {PARTS} are the most");
+        return Err(ApiError::new(Code::PayloadTooLarge, message).into());
+    }
+    read::<pb::SendMessageRequest>(bytes)
+}
+
+fn unreadable(why: impl std::fmt::Display) -> A2aError {
+    A2aError::new(ErrorKind::Parse, format!("the message is not readable: {why}"))
+}
+
 fn read<T: prost::Message + Default + Serialize>(bytes: &[u8]) -> Result<Value, A2aError> {
-    let unreadable = |why: String| A2aError::new(ErrorKind::Parse, format!("the message is not readable: {why}"));
-    let message = T::decode(bytes).map_err(|error| unreadable(error.to_string()))?;
+    let message = T::decode(bytes).map_err(unreadable)?;
     // As text, so that depth and size have the limits of every body.
-    let text = serde_json::to_vec(&message).map_err(|error| unreadable(error.to_string()))?;
+    let text = serde_json::to_vec(&message).map_err(unreadable)?;
     Ok(extract::parse(&text)?)
 }
 

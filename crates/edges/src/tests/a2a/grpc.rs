@@ -75,6 +75,10 @@ fn request_of(asked: serde_json::Value) -> pb::SendMessageRequest {
     prost::Message::decode(&*prost::Message::encode_to_vec(&asked)).unwrap()
 }
 
+fn parts(parts: &serde_json::Value) -> Vec<pb::Part> {
+    request_of(serde_json::json!({"message": {"messageId": "m", "parts": parts}})).message.unwrap().parts
+}
+
 fn with_version<T>(message: T, version: &'static str) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("a2a-version", version.parse().unwrap());
@@ -210,6 +214,56 @@ async fn a_caller_needs_a_key_and_its_rights() {
     let refused = client.list_tasks(keyed("own", "other/math-assistant")).await.unwrap_err();
     assert_eq!(fault(&refused), (Code::PermissionDenied, "NAMESPACE_FORBIDDEN".to_owned()));
     client.list_tasks(keyed("both", "other/math-assistant")).await.unwrap();
+}
+
+/// The worst that fits into a request, in every place of a message that grows when it is read: a refusal that says why, or
+/// an answer, and the next request is served.
+#[tokio::test]
+async fn the_worst_megabyte_is_refused_or_answered() {
+    const MIB: usize = 1 << 20;
+    let server =
+        GrpcServer::start(ScriptedModel::always(vec![ScriptedTurn::say("Hello!")]), ErrorMapping::default()).await;
+    let mut client = server.client().await;
+    let with = |id: &str, change: &dyn Fn(&mut pb::Message)| {
+        let mut asked = message(id, "Hi");
+        asked.message.as_mut().into_iter().for_each(change);
+        asked
+    };
+    let part = |data: serde_json::Value| parts(&serde_json::json!([{ "data": data }]));
+    let members: serde_json::Map<_, _> = (0..MIB / 16).map(|key| (key.to_string(), true.into())).collect();
+    let size = Code::InvalidArgument;
+    for (name, asked, expect) in [
+        ("parts", with("a", &|message| message.parts = vec![pb::Part::default(); MIB / 2 - 64]), Some(size)),
+        ("a text", with("b", &|message| message.parts[0] = text_part(&"x".repeat(MIB - 128))), None),
+        (
+            "control characters",
+            with("c", &|message| message.parts[0] = text_part(&"\u{1}".repeat(MIB - 128))),
+            Some(size),
+        ),
+        (
+            "values",
+            with("d", &|message| message.parts = part(vec![serde_json::Value::Null; MIB / 4 - 64].into())),
+            Some(size),
+        ),
+        ("members", with("f", &|message| message.parts = part(members.clone().into())), None),
+        ("extensions", with("g", &|message| message.extensions = vec![String::new(); MIB / 2 - 64]), Some(size)),
+        ("an id", with("h", &|message| message.message_id = "x".repeat(MIB - 128)), Some(size)),
+        ("a task", with("i", &|message| message.task_id = "x".repeat(MIB - 128)), Some(Code::NotFound)),
+    ] {
+        assert!(prost::Message::encoded_len(&asked) <= MIB, "{name}");
+        let answered = client.send_message(asked).await;
+        assert_eq!(answered.as_ref().err().map(Status::code), expect, "{name}: {:.300}", format!("{answered:?}"));
+    }
+    let id = "x".repeat(MIB - 128);
+    let read = pb::GetTaskRequest { id: id.clone(), ..Default::default() };
+    assert_eq!(client.get_task(read).await.unwrap_err().code(), Code::NotFound);
+    let cancelled = pb::CancelTaskRequest { id: id.clone(), ..Default::default() };
+    assert_eq!(client.cancel_task(cancelled).await.unwrap_err().code(), Code::NotFound);
+    let listed = pb::ListTasksRequest { context_id: id.clone(), ..Default::default() };
+    assert_eq!(client.list_tasks(listed).await.unwrap().into_inner().total_size, 0);
+    let watched = pb::SubscribeToTaskRequest { id, ..Default::default() };
+    assert_eq!(client.subscribe_to_task(watched).await.unwrap_err().code(), Code::NotFound);
+    client.send_message(message("last", "Hi")).await.unwrap();
 }
 
 #[tokio::test]
