@@ -1,7 +1,7 @@
 //! The journal of a query.
 //!
-//! A query *is* its journal: [`Head`](crate::Head) and [`Transcript`](crate::Transcript) are folds of it, and the SSE
-//! stream is a view of it, at most one SSE event for each entry. Entries are written as JSON with a `kind` and a
+//! A query *is* its journal: [`Head`](crate::Head) and [`Transcript`](crate::Transcript) are folds of it, and a stream
+//! is a translation of it, at most one event for each entry. Entries are written as JSON with a `kind` and a
 //! version `v`; fields are only ever added. Token deltas are not here: they are not worth a disk write, and a reader
 //! that missed them gets the whole text.
 

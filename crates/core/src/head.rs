@@ -25,7 +25,7 @@ use crate::{
     event::{Changed, Entry, Event, Seq},
     json,
     machine::rejected,
-    query::{ExpiryPolicy, QueryLimits, Spec, TargetKind, Usage, View},
+    query::{EdgeNote, ExpiryPolicy, QueryLimits, Spec, TargetKind, Usage},
     tree::{Lineage, Spent, TreeBudget},
 };
 
@@ -39,7 +39,8 @@ pub struct Head {
     /// The name of the target, as in the spec.
     #[serde(rename = "agent")]
     pub target: Arc<str>,
-    pub view: View,
+    #[serde(rename = "view")]
+    pub edge_note: EdgeNote,
     pub seq: Seq,
     pub phase: Phase,
     pub turn: u32,
@@ -195,7 +196,7 @@ impl Head {
             namespace,
             name,
             target: spec.target.as_str().into(),
-            view: spec.view.clone(),
+            edge_note: spec.edge_note.clone(),
             seq: 1,
             phase: Phase::Queued,
             turn: 0,

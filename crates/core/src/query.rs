@@ -49,7 +49,8 @@ pub struct Spec {
     /// The toolset document that was stored with the query.
     pub toolset: ContentHash,
     pub limits: QueryLimits,
-    pub view: View,
+    #[serde(rename = "view")]
+    pub edge_note: EdgeNote,
     #[serde(default, skip_serializing_if = "ExpiryPolicy::is_tell")]
     pub on_expired: ExpiryPolicy,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,12 +184,13 @@ impl ModelOptions {
     }
 }
 
-/// The form in which the query's creator reads it back. Opaque here: each edge has its own words for its forms.
+/// What the edge that created a query needs to know when it shows the query again. Opaque here and in the engine: each
+/// edge has its own words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct View(Cow<'static, str>);
+pub struct EdgeNote(Cow<'static, str>);
 
-impl View {
+impl EdgeNote {
     #[must_use]
     pub const fn new(word: &'static str) -> Self {
         Self(Cow::Borrowed(word))

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bosun_core::{
     Actor, ContentHash, Namespace, QueryName, Tool, json,
-    query::{AskedLimits, ExpiryPolicy, ModelOptions, TargetKind, View},
+    query::{AskedLimits, EdgeNote, ExpiryPolicy, ModelOptions, TargetKind},
     tool::{catalog::Selection, toolset::ToolSources},
     trace::TraceContext,
     transcript::Message,
@@ -44,7 +44,7 @@ pub struct Submission {
     /// And only those of them that this selects.
     pub tool_filter: Option<Selection>,
     pub limits: AskedLimits,
-    pub view: View,
+    pub edge_note: EdgeNote,
     /// What becomes of the query when a call of the client expires.
     pub on_expired: ExpiryPolicy,
     pub session_id: Option<String>,
@@ -107,7 +107,7 @@ impl Submission {
             selected_tools: None,
             tool_filter: None,
             limits: AskedLimits::default(),
-            view: View::default(),
+            edge_note: EdgeNote::default(),
             on_expired: ExpiryPolicy::default(),
             session_id: None,
             conversation: AskedConversation::default(),
@@ -132,7 +132,7 @@ impl Submission {
             "mode": sources_of_first_version(self.tool_sources),
             "selectedTools": self.selected_tools,
             "limits": limits_of_first_version(&self.limits),
-            "view": self.view,
+            "view": self.edge_note,
             "sessionId": self.session_id,
             "labels": self.labels,
             "annotations": self.annotations,
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn the_fingerprint_of_a_request_is_stable_across_versions() {
         let bare = Submission {
-            view: View::new("ark"),
+            edge_note: EdgeNote::new("ark"),
             ..Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go")
         };
         let seconds = |seconds| Some(Duration::from_secs(seconds));

@@ -201,6 +201,23 @@ fn modules_and_types_are_not_named_by_metaphor() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// Protocols and their words. What an edge needs to know again is opaque below it.
+const EDGE_WORDS: [&str; 5] = ["ark", "rfc", "rpc", "sse", "view"];
+
+#[test]
+fn types_below_the_edges_belong_to_no_edge() {
+    let is_below = |path: &str| path.contains("crates/core/src") || path.contains("crates/engine/src");
+    let mut complaints = Vec::new();
+    for source in sources().into_iter().filter(|source| is_below(&source.path.to_string_lossy())) {
+        for name in source.text.lines().filter_map(type_name) {
+            if parts_of_name(name).iter().any(|part| EDGE_WORDS.contains(&part.as_str())) {
+                complaints.push(format!("{}: `{name}`", source.path.display()));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
 /// `LiveQuery` and `live_query` as `live` and `query`.
 fn parts_of_name(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];

@@ -13,7 +13,7 @@ use bosun_core::{
     Actor, CallId, ContentHash, Namespace, Outcome, QueryLimits, QueryUid,
     hash::Hashing,
     machine::{Delivery, DeliveryTarget},
-    query::{AskedLimits, View},
+    query::{AskedLimits, EdgeNote},
     tool::{Binding, BindingKind, Tool},
     transcript::Message,
 };
@@ -479,7 +479,7 @@ const TIMEOUT: Option<Duration> = Some(Duration::from_secs(25));
 async fn deliver(engine: &Engine, text: &str) -> QueryKey {
     let submission = Submission {
         client_tools: vec![Tool::new("fetch", "Fetches", json!({"type": "object"}), Binding::External)],
-        view: View::new("rfc"),
+        edge_note: EdgeNote::new("rfc"),
         ..Submission::to_agent(Actor::local(), Namespace::default(), "reader", "read")
     };
     let paused = engine.submit(submission, TIMEOUT).await.unwrap().snapshot;

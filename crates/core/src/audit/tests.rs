@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Namespace, QueryLimits, Spec,
     machine::{self, AskedByModel, CallDisposition, Delivery, ModelTurnReply},
-    query::View,
+    query::EdgeNote,
 };
 
 #[track_caller]
@@ -176,7 +176,7 @@ fn query(ways: Vec<CallDisposition>) -> (Head, Transcript, Vec<Entry>) {
         conversation: None,
         toolset: ContentHash::of(b""),
         limits: QueryLimits::default(),
-        view: View::new("rfc"),
+        edge_note: EdgeNote::new("note"),
         session_id: None,
         labels: Default::default(),
         annotations: Default::default(),

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryTarget {
     Call(CallId),
-    /// The one waiting call of this tool: the RFC's form, which has no ids.
+    /// The one waiting call of this tool, for clients that know no ids of calls.
     Tool(String),
     /// A call that a worker has claimed, and its lease.
     Claimed(CallId, Arc<str>),

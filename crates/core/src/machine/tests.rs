@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Actor, ContentHash, Entry, Event, Head, Namespace, Outcome, QueryLimits, QueryName, QueryUid, Spec, Timestamp,
     event::Changed,
-    query::{AskedLimits, Usage, View},
+    query::{AskedLimits, EdgeNote, Usage},
 };
 
 const NOW: Timestamp = Timestamp(1_000_000);
@@ -43,7 +43,7 @@ pub(super) fn spec(limits: QueryLimits) -> Spec {
         conversation: None,
         toolset: ContentHash::of(b"tools"),
         limits,
-        view: View::new("rfc"),
+        edge_note: EdgeNote::new("note"),
         session_id: None,
         labels: Default::default(),
         annotations: Default::default(),

@@ -10,7 +10,7 @@ use bosun_core::{
     ContentHash, Head, Namespace, QueryName, Status, Transcript,
     ceiling::TASKS_LISTED,
     machine::Decision,
-    query::{TargetKind, View},
+    query::{EdgeNote, TargetKind},
     trace::TraceContext,
 };
 use bosun_engine::{
@@ -46,10 +46,9 @@ use crate::{
     http::error::clip,
 };
 
-/// Queries of tasks are read back in A2A's own form. The form of client tools that their creator used is stored with
-/// them.
-const VIEW: &str = "a2a";
-const VIEW_OF_SEED: &str = "a2a-seed";
+/// The form of client tools that the creator of a task used is stored with its query: the extension's, or that of seed 003.
+const EXTENSION_NOTE: EdgeNote = EdgeNote::new("a2a");
+const SEED_NOTE: EdgeNote = EdgeNote::new("a2a-seed");
 
 /// A request to one agent.
 pub(super) struct AgentRequest {
@@ -175,10 +174,9 @@ impl AgentRequest {
             }
             (None, None) => None,
         };
-        let view = if read_tools.is_seeds { VIEW_OF_SEED } else { VIEW };
         let submission = Submission {
             client_tools: read_tools.tools,
-            view: View::new(view),
+            edge_note: if read_tools.is_seeds { SEED_NOTE } else { EXTENSION_NOTE },
             conversation: AskedConversation { id: context_id, ..AskedConversation::default() },
             annotations: message_id.map(|id| (MESSAGE_ID.to_owned(), id)).into_iter().collect(),
             request,
@@ -428,7 +426,7 @@ fn read_token(token: &str) -> Result<TaskPosition, A2aError> {
 }
 
 fn has_aliases(snapshot: &Snapshot) -> bool {
-    snapshot.head.view.as_str() == VIEW_OF_SEED
+    snapshot.head.edge_note == SEED_NOTE
 }
 
 fn shown_task(snapshot: &Snapshot, shown: Shown) -> ShownTask {

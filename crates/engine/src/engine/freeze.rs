@@ -190,7 +190,7 @@ impl Inner {
             }),
             toolset: toolset.hash(),
             limits,
-            view: submission.view,
+            edge_note: submission.edge_note,
             on_expired: submission.on_expired,
             session_id: submission.session_id,
             labels: submission.labels,

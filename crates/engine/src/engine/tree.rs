@@ -356,7 +356,7 @@ fn child_submission(
         tool_sources: ToolSources::Both,
         parameters: parameters.map(|(name, value)| (name.clone(), QueryParameter::Value(value.clone()))).collect(),
         limits,
-        view: spec.view.clone(),
+        edge_note: spec.edge_note.clone(),
         on_expired: spec.on_expired,
         session_id: spec.session_id.clone(),
         trace: spec.trace.clone(),

@@ -15,7 +15,7 @@ use bosun_core::{
         self, AskedByModel, CallDecision, CallDisposition, Decision, Delivery, DeliveryTarget, ModelTurnReply, Next,
         Takeover,
     },
-    query::{Usage, View},
+    query::{EdgeNote, Usage},
 };
 
 use crate::store::{Append, Encoded, Position, Store, StoredDocument};
@@ -287,7 +287,7 @@ pub fn spec() -> Spec {
         conversation: None,
         toolset: toolset().hash,
         limits: QueryLimits::default(),
-        view: View::new("rfc"),
+        edge_note: EdgeNote::new("rfc"),
         session_id: None,
         labels: [("team".to_owned(), "blue".to_owned())].into(),
         annotations: std::collections::BTreeMap::new(),

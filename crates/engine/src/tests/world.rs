@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Binding, CallId, Namespace, Outcome, QueryLimits, Status, Tool,
     machine::{Delivery, DeliveryTarget, DeliveryVerdict},
-    query::{AskedLimits, View},
+    query::{AskedLimits, EdgeNote},
     tool::{Annotations, BindingKind, ToolOrigin},
 };
 use serde_json::json;
@@ -174,7 +174,7 @@ pub(super) fn submission(name: &str, client_tools: Vec<Tool>) -> Submission {
     Submission {
         name: Some(name.parse().unwrap()),
         client_tools,
-        view: View::new("rfc"),
+        edge_note: EdgeNote::new("rfc"),
         ..Submission::to_agent(Actor::local(), Namespace::default(), "agent", "go")
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn query(
     warnings: &[String],
 ) -> QueryAnswer {
     let (head, transcript) = (&*snapshot.head, &*snapshot.transcript);
-    let view = view.unwrap_or_else(|| ArkView::of(&head.view));
+    let view = view.unwrap_or_else(|| ArkView::of(&head.edge_note));
     if let Visibility::StateAndCalls { may_approve } = visibility {
         let approvals = if may_approve { tree::approvals(snapshot) } else { Vec::new() };
         // The creator's warnings quote the request, so they are left out.

@@ -187,7 +187,7 @@ async fn find(app: &AppState, path: &QueryPath, waiting: WaitTime) -> Result<Sna
     };
     let key = path.key().map_err(|_| missing())?;
     match app.engine.get(&key, waiting.or(None)).await {
-        Ok(found) if found.head.view == reading::VIEW => Ok(found),
+        Ok(found) if found.head.edge_note == reading::EDGE_NOTE => Ok(found),
         Ok(_) | Err(EngineError::QueryNotFound(..)) => Err(missing()),
         Err(error) => Err(error.into()),
     }

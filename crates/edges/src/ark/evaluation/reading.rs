@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bosun_core::{
     Namespace, QueryName,
-    query::{AskedLimits, TargetKind, View},
+    query::{AskedLimits, EdgeNote, TargetKind},
 };
 use bosun_engine::{
     EngineError, Input, Registry, Submission,
@@ -27,8 +27,8 @@ use crate::{
     },
 };
 
-/// The view of the queries that are evaluations. No client can choose it for another query.
-pub(super) const VIEW: View = View::new("evaluation");
+/// The note of the queries that are evaluations. No client can choose it for another query.
+pub(super) const EDGE_NOTE: EdgeNote = EdgeNote::new("evaluation");
 /// Labels by which evaluations are found.
 const KIND: &str = "ark.mckinsey.com/kind";
 const BY_EVALUATOR: &str = "ark.mckinsey.com/evaluator";
@@ -324,7 +324,7 @@ impl NewEvaluation {
             options: judgement.options,
             output_schema: Some(Arc::new(judge::answer_schema())),
             limits,
-            view: VIEW,
+            edge_note: EDGE_NOTE,
             labels,
             annotations: annotations.into_iter().collect(),
             warnings,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     judge::{JudgedTexts, Verdict},
-    reading::{Asked, AskedEvaluator, NamedText, VIEW},
+    reading::{Asked, AskedEvaluator, EDGE_NOTE, NamedText},
 };
 use crate::{
     ark::{
@@ -162,7 +162,7 @@ fn status(head: &Head, transcript: &Transcript, verdict: Option<Verdict>, min_sc
 
 /// One page of a list. A query that only has the labels of an evaluation is not one.
 pub(super) fn list(listed: &ListedQueries) -> List<Evaluation> {
-    let queries = listed.queries.iter().filter(|(head, _)| head.view == VIEW);
+    let queries = listed.queries.iter().filter(|(head, _)| head.edge_note == EDGE_NOTE);
     let items: Vec<_> =
         queries.filter_map(|(head, entries)| Some(evaluation(head, &beginning_and_end(entries)?, &[]))).collect();
     List {

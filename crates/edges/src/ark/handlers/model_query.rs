@@ -92,7 +92,7 @@ fn read(
     let submission = Submission {
         options: model_options,
         warnings,
-        view: ArkView::Ark.into(),
+        edge_note: ArkView::Ark.into(),
         ..Submission::to(
             TargetKind::Model,
             caller.actor.clone(),

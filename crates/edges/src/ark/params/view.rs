@@ -1,7 +1,7 @@
 //! In which form a query is answered: its view, and JSON or a stream.
 
 use axum::http::{HeaderMap, header};
-use bosun_core::query::View;
+use bosun_core::query::EdgeNote;
 use bosun_reading::Report;
 use serde_json::json;
 
@@ -18,12 +18,12 @@ pub(crate) enum ArkView {
 
 impl ArkView {
     /// The view that a query was created with; ARK's own for queries of other edges.
-    pub(crate) fn of(view: &View) -> Self {
-        if view.as_str() == "rfc" { Self::Rfc } else { Self::Ark }
+    pub(crate) fn of(note: &EdgeNote) -> Self {
+        if note.as_str() == "rfc" { Self::Rfc } else { Self::Ark }
     }
 }
 
-impl From<ArkView> for View {
+impl From<ArkView> for EdgeNote {
     fn from(view: ArkView) -> Self {
         match view {
             ArkView::Rfc => Self::new("rfc"),

@@ -171,7 +171,7 @@ pub(crate) fn read(
             selected_tools: tools.selected,
             tool_filter: tools.filter,
             limits,
-            view: view.into(),
+            edge_note: view.into(),
             on_expired,
             session_id: joined.session_id,
             conversation: joined.conversation,
