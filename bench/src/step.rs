@@ -67,7 +67,7 @@ pub(crate) async fn run_query(engine: &Engine, input: &str) -> anyhow::Result<()
 
 fn submission(input: &str) -> Submission {
     let asked = Submission::to_agent(Actor::local(), Namespace::default(), "math-assistant", input);
-    Submission { mode: ToolSources::Catalog, ..asked }
+    Submission { tool_sources: ToolSources::Catalog, ..asked }
 }
 
 async fn engine() -> anyhow::Result<Engine> {

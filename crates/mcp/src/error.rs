@@ -26,6 +26,9 @@ pub(crate) enum McpError {
     /// The answer is not one that the protocol has for this request.
     #[error("the server's answer cannot be read: {0}")]
     Unreadable(String),
+    /// The server answered `server/discover` when that was no longer awaited: it speaks the newer protocol.
+    #[error("the server answered the first request late")]
+    AnsweredLate,
     /// The server wants something of the client that this one does not do.
     #[error("{0}")]
     Unsupported(String),
@@ -35,7 +38,7 @@ impl McpError {
     /// What the model reads.
     pub(crate) fn to_outcome(&self, server: &str) -> Outcome {
         let code = match self {
-            Self::Unavailable(_) | Self::Stale(_) => outcome_code::MCP_SERVER_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Stale(_) | Self::AnsweredLate => outcome_code::MCP_SERVER_UNAVAILABLE,
             Self::Broken(_) => outcome_code::OUTCOME_UNKNOWN,
             Self::Silent(_) | Self::TimedOut(_) => outcome_code::TOOL_TIMEOUT,
             Self::Refused { .. } | Self::Unreadable(_) | Self::Unsupported(_) => outcome_code::TOOL_FAILED,

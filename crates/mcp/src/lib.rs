@@ -14,6 +14,7 @@ mod host;
 mod http;
 mod identity;
 mod listener;
+mod negotiation;
 mod pins;
 mod pool;
 mod reaper;

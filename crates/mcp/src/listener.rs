@@ -71,7 +71,7 @@ impl Drop for Subscribed {
 }
 
 /// The client's side of a session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Listener {
     pub(crate) progress: Arc<ProgressSinks>,
     /// Notified when the server says that its tools have changed.

@@ -23,8 +23,7 @@ use rmcp::{
         PaginatedRequestParams, ProtocolVersion, RequestId, RequestMetaObject, ServerResult, SubscriptionFilter,
     },
     service::{
-        ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError,
-        serve_client_with_lifecycle_and_ct,
+        Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError, serve_client_with_lifecycle_and_ct,
     },
     transport::{
         StreamableHttpClientTransport, async_rw::AsyncRwTransport,
@@ -45,9 +44,10 @@ use crate::{
     failure,
     http::HttpClient,
     listener::{Listener, ProgressSink, ProgressSinks},
+    negotiation::{self, NegotiationError, Opening},
     reaper::Reaper,
     redact::Redactor,
-    stdio::{self, Program},
+    stdio::{self, Pipes, Program},
 };
 
 /// How long a server may take until it has answered the first request: a program may have to be downloaded first.
@@ -100,8 +100,9 @@ pub(crate) struct CallLimits {
 }
 
 impl Session {
-    /// Connects to a server. `headers` are sent in addition to those that are the same in all sessions. `is_older` remembers that it speaks a revision with `initialize`, so that a server which
-    /// ignores the newer protocol's first request costs ten seconds only once.
+    /// Connects to a server. `headers` are sent in addition to those that are the same in all sessions. `is_older` remembers
+    /// that it speaks a revision with `initialize`, so that a server which ignores the newer protocol's first request costs
+    /// ten seconds only once.
     pub(crate) async fn open(
         means: &SessionContext,
         server: &Arc<McpServerManifest>,
@@ -110,12 +111,14 @@ impl Session {
         list_changed: &Arc<Notify>,
     ) -> Result<Self, McpError> {
         let began_older = is_older.load(Ordering::Relaxed);
-        let opened = Self::open_as(lifecycle(began_older), means, server, headers, list_changed).await;
+        let opening = if began_older { Opening::Older } else { Opening::Either };
+        let opened = Self::open_as(opening, means, server, headers, list_changed).await;
         let (session, version) = match opened {
             // Some servers answer a request that they do not know with a message that is not a response.
             Err(McpError::Unreadable(_)) if !began_older => {
-                Self::open_as(lifecycle(true), means, server, headers, list_changed).await?
+                Self::open_as(Opening::Older, means, server, headers, list_changed).await?
             }
+            Err(McpError::AnsweredLate) => Self::open_as(Opening::Newer, means, server, headers, list_changed).await?,
             opened => opened?,
         };
         let speaks_older = version.is_some_and(|version| version <= ProtocolVersion::LATEST_WITH_INITIALIZE);
@@ -124,7 +127,7 @@ impl Session {
     }
 
     async fn open_as(
-        lifecycle: ClientLifecycleMode,
+        opening: Opening,
         means: &SessionContext,
         server: &Arc<McpServerManifest>,
         headers: &[(String, String)],
@@ -136,7 +139,7 @@ impl Session {
                 list_changed: Arc::clone(list_changed),
                 elicitation: server.elicitation,
             },
-            lifecycle,
+            opening,
             stop: CancellationToken::new(),
             redactor: Arc::default(),
             program: None,
@@ -158,8 +161,7 @@ impl Session {
                 let (program, pipes) =
                     stdio::start(command, &env, &connecting.redactor, &means.tasks, &means.reaper).await?;
                 connecting.program = Some(program);
-                let transport = AsyncRwTransport::new(pipes.output, pipes.input).with_max_line_length(LARGEST_LINE);
-                connecting.serve(transport).await?
+                connecting.serve_program(pipes).await?
             }
             McpTransport::Http(endpoint) => {
                 let client = HttpClient::new(
@@ -172,7 +174,7 @@ impl Session {
                 )?;
                 // The client resolves the address for each request, since it may be a secret.
                 let config = StreamableHttpClientTransportConfig::with_uri("mcp:");
-                connecting.serve(StreamableHttpClientTransport::with_client(client, config)).await?
+                connecting.serve_http(StreamableHttpClientTransport::with_client(client, config)).await?
             }
             McpTransport::Sse => return Err(McpError::Unsupported(NO_SSE.to_owned())),
         };
@@ -365,23 +367,39 @@ type Service = RunningService<RoleClient, Listener>;
 /// The parts of a session whose server has not answered yet.
 struct Connecting {
     listener: Listener,
-    lifecycle: ClientLifecycleMode,
+    opening: Opening,
     stop: CancellationToken,
     redactor: Arc<Redactor>,
     program: Option<Program>,
 }
 
 impl Connecting {
-    async fn serve<T, E, A>(self, transport: T) -> Result<(Service, Option<Program>, Arc<Redactor>), McpError>
+    async fn serve_program(self, pipes: Pipes) -> Result<(Service, Option<Program>, Arc<Redactor>), McpError> {
+        let is_unread = pipes.is_unread();
+        let transport = AsyncRwTransport::new(pipes.output, pipes.input).with_max_line_length(LARGEST_LINE);
+        let (listener, opening, stop) = (self.listener.clone(), self.opening, self.stop.clone());
+        self.conclude(negotiation::begin(opening, &listener, transport, is_unread, &stop)).await
+    }
+
+    async fn serve_http<T, E, A>(self, transport: T) -> Result<(Service, Option<Program>, Arc<Redactor>), McpError>
     where
         T: rmcp::transport::IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let Self { listener, lifecycle, stop, redactor, mut program } = self;
-        let served = serve_client_with_lifecycle_and_ct(listener, transport, lifecycle, stop);
+        let (listener, stop) = (self.listener.clone(), self.stop.clone());
+        let served = serve_client_with_lifecycle_and_ct(listener, transport, self.opening.lifecycle(), stop);
+        self.conclude(async { Ok(served.await?) }).await
+    }
+
+    async fn conclude(
+        self,
+        served: impl Future<Output = Result<Service, NegotiationError>>,
+    ) -> Result<(Service, Option<Program>, Arc<Redactor>), McpError> {
+        let Self { redactor, mut program, .. } = self;
         let error = match tokio::time::timeout(CONNECT_TIMEOUT, served).await {
             Ok(Ok(service)) => return Ok((service, program, redactor)),
-            Ok(Err(error)) => failure::of_connecting(&error, &redactor),
+            Ok(Err(NegotiationError::Failed(error))) => failure::of_connecting(&error, &redactor),
+            Ok(Err(NegotiationError::AnsweredLate)) => McpError::AnsweredLate,
             Err(_) => McpError::Unavailable(format!("it has not answered within {CONNECT_TIMEOUT:?}")),
         };
         match (error, program.as_mut()) {
@@ -409,16 +427,6 @@ async fn listen(peer: Peer<RoleClient>, closed: CancellationToken, list_changed:
         }
     };
     let _ = closed.run_until_cancelled(listening).await;
-}
-
-fn lifecycle(is_older: bool) -> ClientLifecycleMode {
-    if is_older {
-        return ClientLifecycleMode::Initialize;
-    }
-    ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::LATEST],
-        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-    }
 }
 
 fn describe(service: &Service, redactor: &Redactor) -> (String, Option<ProtocolVersion>) {

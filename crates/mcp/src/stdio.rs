@@ -8,6 +8,7 @@ use std::{
     collections::VecDeque,
     ffi::OsStr,
     io,
+    os::fd::AsFd as _,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
@@ -78,6 +79,14 @@ pub(crate) struct Program {
 pub(crate) struct Pipes {
     pub(crate) output: ChildStdout,
     pub(crate) input: ChildStdin,
+}
+
+impl Pipes {
+    /// Whether the program has not yet read all of its input, whenever that is asked. The pipe stays open while it can be.
+    pub(crate) fn is_unread(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let input = self.input.as_fd().try_clone_to_owned().ok();
+        move || input.as_ref().is_some_and(|input| rustix::io::ioctl_fionread(input).is_ok_and(|bytes| bytes > 0))
+    }
 }
 
 /// Starts the program of a server, as a process that becomes the program once the reaper knows its group.

@@ -354,3 +354,74 @@ spec:
     assert!(shown.contains("was not accepted"), "{shown}");
     assert!(stdout(&output).contains('3'), "{}", stdout(&output));
 }
+
+/// What a person reads on the screen, in the stream and in the query is the same.
+#[tokio::test]
+async fn the_event_has_what_the_query_shows() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let asked = ask(&Client::of(&server.base), "q", "postmaster", "Invite Ada").await;
+    let approval = asked["approvals"][0].as_object().unwrap();
+    for field in ["id", "name", "arguments", "preview", "hash", "deadline"] {
+        assert!(approval.contains_key(field), "{field}: {asked}");
+    }
+    // The stream ends with the query.
+    let events = http().get(format!("{}/v1/queries/q/events", server.base)).send().await.unwrap();
+    decide(&Client::of(&server.base), "q", &json!({"decision": "rejected"})).await;
+    let events = soon("the end of the stream", events.text()).await.unwrap();
+    let data = events.split("event: approval_required\n").nth(1).and_then(|rest| rest.split("data: ").nth(1)).unwrap();
+    let event: Value = serde_json::from_str(data.lines().next().unwrap()).unwrap();
+    for (field, value) in approval {
+        assert_eq!(&event[field], value, "{field}: {event}");
+    }
+}
+
+#[tokio::test]
+async fn the_commands_list_approve_and_reject() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    let client = Client::of(&server.base);
+    let command = async |arguments: &[&str]| {
+        let output = run(bosun().arg("approvals").args(arguments).args(["--server", &server.base])).await;
+        (output.status.code(), stdout(&output), stderr(&output))
+    };
+    assert_eq!(command(&["list"]).await.1, "no call waits for approval\n");
+    let first = ask(&client, "first", "postmaster", "Invite Ada").await;
+    ask(&client, "second", "postmaster", "Invite Ada").await;
+    let id = first["approvals"][0]["id"].as_str().unwrap();
+    let (code, listed, _) = command(&["list"]).await;
+    assert_eq!(code, Some(0));
+    assert!(listed.contains(&format!("first {id} until ")), "{listed}");
+    assert!(listed.contains(r#"send-email {"to":"ada@example.com","subject":"Invitation"}"#), "{listed}");
+    let (code, _, error) = command(&["approve", "first", id, "--arguments", "{to: eve}"]).await;
+    assert!(code == Some(2) && error.contains("`--arguments` is not valid JSON"), "{code:?} {error}");
+    let (code, _, error) = command(&["approve", "first", id, "--arguments", r#"{"to": 7}"#]).await;
+    assert!(code == Some(1) && error.contains("invalid_tool_arguments"), "{code:?} {error}");
+    let edited = r#"{"to": "eve@example.com", "subject": "Invitation"}"#;
+    let (code, said, error) = command(&["approve", "first", id, "--arguments", edited]).await;
+    assert!(code == Some(0) && said.starts_with("approved; query `first` is "), "{said} {error}");
+    let ended = send(&client, Method::GET, "/first?wait=20s&view=rfc", None).await;
+    assert!(ended.body["response"].as_str().unwrap().contains("eve@example.com"), "{ended:?}");
+    let (code, _, error) = command(&["reject", "first", id]).await;
+    assert!(code == Some(1) && error.contains("was approved already"), "{code:?} {error}");
+    let (code, said, error) = command(&["reject", "second", "--reason", "not this week"]).await;
+    assert!(code == Some(0) && said.starts_with("rejected; query `second` is "), "{said} {error}");
+    let ended = send(&client, Method::GET, "/second?wait=20s&view=rfc", None).await;
+    assert!(ended.body["response"].as_str().unwrap().contains("rejected this call: not this week"), "{ended:?}");
+    assert_eq!(command(&["list"]).await.1, "no call waits for approval\n");
+}
+
+/// The arguments are shown before the question, and only `y` and `yes` approve.
+#[tokio::test]
+async fn a_command_shows_the_arguments_and_takes_nothing_but_yes_for_an_approval() {
+    let server = Server::start_with(&workspace().join("examples/approvals")).await;
+    for (answer, is_approved) in
+        [("y", true), ("YES", true), ("", false), ("n", false), ("ok", false), ("yes, but later", false)]
+    {
+        let mut command = bosun();
+        command.args(["query", "--agent", "postmaster", "Invite Ada", "--server", &server.base]);
+        let output = run_with_input(&mut command, &format!("{answer}\n")).await;
+        let (said, shown) = (stdout(&output), stderr(&output));
+        assert!(shown.contains("ada@example.com") && shown.contains("[y/N]"), "{answer:?}: {shown}");
+        assert_eq!(said.contains(r#"Done: {"to":"ada@example.com""#), is_approved, "{answer:?}: {said} {shown}");
+        assert_eq!(said.contains("the user rejected this call"), !is_approved, "{answer:?}: {said}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The store when the disk fails, fills up, or keeps half of what was written.
 
+mod answers;
 mod failing;
 mod full;
 mod torn;

@@ -125,6 +125,33 @@ async fn the_commands_of_the_api_page_run() {
     run_page("docs/api.md", server.port(), directory.path()).await;
 }
 
+/// The page quotes the example, whose service and server listen on ports of this test here.
+#[tokio::test]
+async fn the_tour_of_the_tools_page_runs_as_it_is_printed() {
+    let page = read("docs/tools.md");
+    for (language, file) in [("python", "service.py"), ("yaml", "database-query.yaml")] {
+        let text = read(&format!("examples/database/{file}"));
+        assert!(blocks(&page, language).iter().any(|block| text.ends_with(block)), "{file} is not as the page has it");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (port, service) = (free_port(), free_port());
+    let example = directory.path().join("examples/database");
+    std::fs::create_dir_all(&example).unwrap();
+    for entry in std::fs::read_dir(workspace().join("examples/database")).unwrap().map(Result::unwrap) {
+        let text = std::fs::read_to_string(entry.path()).unwrap().replace("8090", &service.to_string());
+        std::fs::write(example.join(entry.file_name()), text).unwrap();
+    }
+    let script = script(&page, port).replace("8090", &service.to_string());
+    let script = format!("export BOSUN_SERVER=http://127.0.0.1:{port}\n{script}");
+    let output = run_shell(&script, directory.path()).await;
+    assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
+    let shown = format!("{}{}", stdout(&output), stderr(&output));
+    let results = blocks(&page, "text").into_iter().skip(1).collect::<String>();
+    for line in results.lines().filter(|line| *line != "⋮") {
+        assert!(shown.contains(line), "`{line}` is not in:\n{shown}");
+    }
+}
+
 /// From nothing to an agent that uses two public servers. `npx` takes the pinned packages of `interop/mcp`, since the folder
 /// is below them.
 #[tokio::test]
@@ -316,26 +343,13 @@ fn the_manifests_and_the_script_of_the_models_page_can_be_used() {
 
 #[test]
 fn pages_link_to_pages_that_exist() {
-    for page in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "docs/a2a.md",
-        "docs/a2a-client-tools.md",
-        "docs/api.md",
-        "docs/cli.md",
-        "docs/mcp.md",
-        "docs/streaming.md",
-        "docs/models.md",
-        "docs/nango.md",
-        "docs/errors.md",
-        "docs/n8n-docker.md",
-        "docs/n8n-tutorial.md",
-        "docs/formats.md",
-        "docs/schemas.md",
-        "docs/operations.md",
-    ] {
-        let text = read(page);
-        let directory = workspace().join(page).parent().unwrap().to_owned();
+    let others =
+        ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "examples/README.md"].map(|page| workspace().join(page));
+    let docs = std::fs::read_dir(workspace().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).chain(others);
+    for path in pages {
+        let (text, page) = (std::fs::read_to_string(&path).unwrap(), path.display());
+        let directory = path.parent().unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
             if !target.is_empty() && !target.contains("://") {
                 assert!(directory.join(target).exists(), "{page} links to {target}");

@@ -16,6 +16,7 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("newest", "speaks the revision without `initialize` only"),
     ("banner", "writes lines that are not messages to standard output, and is good otherwise"),
     ("slow-start", "answers the first request after a second"),
+    ("late-start", "reads nothing for eleven seconds, and then speaks the newest revision alone"),
     ("exit-at-start", "ends before the first answer, with a reason on standard error"),
     ("silent-at-start", "never answers"),
     ("garbage-at-start", "answers with bytes that are no text"),
@@ -125,6 +126,7 @@ impl McpProcess {
     pub(crate) fn begin(&self) -> Vec<Step> {
         match self.behaviour.as_str() {
             "exit-at-start" => vec![Step::Complain("the licence has expired".to_owned()), Step::Exit(3)],
+            "late-start" => vec![Step::Wait(Duration::from_secs(11))],
             "banner" => vec![Step::Write(b"Secure MCP server running on stdio\n\n[1,2]\n{}\n".to_vec())],
             _ => Vec::new(),
         }
@@ -156,7 +158,7 @@ impl McpProcess {
     fn discover(&self, id: &Value) -> Vec<Step> {
         match self.behaviour.as_str() {
             "silent-at-start" => Vec::new(),
-            "newest" => vec![answer(
+            "newest" | "late-start" => vec![answer(
                 id,
                 json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
                        "serverInfo": {"name": "stand-in", "version": "1"}, "ttlMs": 0, "cacheScope": "private",
@@ -173,7 +175,7 @@ impl McpProcess {
                    "serverInfo": {"name": "stand-in", "version": "1"}})
         };
         match self.behaviour.as_str() {
-            "newest" => vec![error(id, -32_601, "Method not found: initialize")],
+            "newest" | "late-start" => vec![error(id, -32_601, "Method not found: initialize")],
             "slow-start" => vec![Step::Wait(Duration::from_secs(1)), answer(id, result(asked))],
             "silent-at-start" => Vec::new(),
             "garbage-at-start" => vec![Step::Write(b"\xff\xfe\0\x01\n".repeat(100)), Step::Exit(1)],

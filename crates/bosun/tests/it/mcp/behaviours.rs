@@ -32,6 +32,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("newest", Succeeds("hi")),
     ("banner", Succeeds("hi")),
     ("slow-start", Succeeds("hi")),
+    ("late-start", Succeeds("hi")),
     ("exit-at-start", HasNoTools("failed", "exit status: 3; it wrote to standard error:\nthe licence has expired")),
     ("silent-at-start", HasNoTools("discovering", "it has not answered yet")),
     ("garbage-at-start", HasNoTools("failed", "it closed the connection before it answered")),
