@@ -9,5 +9,5 @@ npm run --silent build
 installed="$(e2e/install.sh)"
 eval "$installed"
 export BOSUN NODE N8N N8N_VERSION="${N8N_VERSION:-2.41.1}"
-# One after the other: the files share the machine with two servers each.
-exec node --test --test-concurrency=1 --test-reporter=spec e2e/*.test.mjs
+# One after the other: the files share the machine with two servers each. After a failed start, servers still run: their tests are ended.
+exec node --test --test-force-exit --test-concurrency=1 --test-reporter=spec e2e/*.test.mjs

@@ -139,6 +139,15 @@ describe('a query', () => {
 		expect(ark.received).toEqual([]);
 	});
 
+	it.each([
+		[{ order: 42 }, '{"order":42}'],
+		[42, '42'],
+	])('whose input is %o asks %s', async (input, expected) => {
+		await start({ create: [{ body: done }] });
+		await execute({ parameters: { input } });
+		expect(ark.received[0].body.input).toBe(expected);
+	});
+
 	it('shows the warnings of the server once, such as that the agent has a tool of the same name', async () => {
 		const warning = 'tool `Calculator` of the client is not used: the agent has a tool of that name';
 		await start({ create: [{ body: { ...done, warnings: [warning] } }] });

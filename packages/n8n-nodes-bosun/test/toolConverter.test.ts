@@ -167,6 +167,16 @@ describe('schemas of tools', () => {
 		expect(parameters(calculator.schema)).toEqual({ type: 'object', properties: { input: { type: 'string' } }, required: ['input'] });
 	});
 
+	it.each([
+		['of Zod 3', z.object({})],
+		['of Zod 4', zod4.object({})],
+		['of JSON Schema', { type: 'object' }],
+		['without anything', {}],
+	])('an empty schema %s is one of a tool that takes nothing', (_, schema) => {
+		const { type, properties, required } = parameters(schema)!;
+		expect({ type, properties, required }).toEqual({ type: 'object', properties: {}, required: undefined });
+	});
+
 	it('optional parameters of other tools stay optional', () => {
 		expect(parameters(z.object({ input: z.string().optional() }))).not.toHaveProperty('required');
 	});

@@ -40,7 +40,7 @@ export interface ItemOptions {
 }
 
 export function readParameters(context: IExecuteFunctions, itemIndex: number): ItemParameters {
-	const text = (name: string) => String(context.getNodeParameter(name, itemIndex, '') ?? '').trim();
+	const text = (name: string) => textOf(context.getNodeParameter(name, itemIndex, '')).trim();
 	const parameters: ItemParameters = {
 		agent: text('agent'),
 		input: text('input'),
@@ -55,6 +55,11 @@ export function readParameters(context: IExecuteFunctions, itemIndex: number): I
 		}
 	}
 	return parameters;
+}
+
+/** An expression may give any value; an agent reads an object as JSON. */
+function textOf(value: unknown): string {
+	return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value ?? '');
 }
 
 const EMPTY = {
