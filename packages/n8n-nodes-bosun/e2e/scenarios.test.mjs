@@ -12,11 +12,11 @@ import { ReaderShell } from './reader.mjs';
 import { REPOSITORY, until } from './lib.mjs';
 import { startEverything } from './world.mjs';
 
-let world, n8n, bosun, services, mail, locked;
+let world, n8n, bosun, busy, services, mail, locked;
 
 before(async () => {
 	world = await startEverything();
-	({ n8n, bosun, services, mail, locked } = world);
+	({ n8n, bosun, busy, services, mail, locked } = world);
 });
 
 after(async () => await world?.stop());
@@ -172,6 +172,24 @@ describe('what can go wrong', () => {
 		assert.deepEqual([chunks[0].type, chunks.at(-1).type], ['begin', 'end']);
 		const text = chunks.filter(({ type }) => type === 'item').map(({ content }) => content);
 		assert.equal(text.join(''), '25% of 8,432 is 2108');
+	});
+
+	it('the first turn is streamed, too: text arrives while the query runs', async () => {
+		const texts = [];
+		for await (const { type, content, metadata } of n8n.stream('e2e-first-turn', { input: 'Speak slowly' })) {
+			if (type !== 'item' || metadata.nodeName !== 'ARK Agent') continue;
+			if (texts.length === 0) assert.equal((await bosun.get('/queries?state=running')).items[0]?.input, 'Speak slowly');
+			texts.push(content);
+		}
+		assert(texts.length > 1, JSON.stringify(texts));
+		assert.equal(texts.join(''), 'one two three four five six seven eight nine ten');
+	});
+
+	it('a server that has too many requests is asked again, and everything is done once', async () => {
+		const item = await run('e2e-busy', { input: 'Calculate in n8n' });
+		assert.equal(item.response, 'It is 2108');
+		assert.deepEqual(history(item), ['calculator external ok']);
+		assert.deepEqual(busy.refused, ['POST /v1/namespaces/default/queries', `POST /v1/namespaces/default/queries/${item.queryName}/tool-result`]);
 	});
 });
 
