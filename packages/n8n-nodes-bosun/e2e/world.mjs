@@ -52,7 +52,7 @@ export async function startEverything() {
 	});
 	await n8n.publish();
 	return {
-		...{ folder, bosun, busy, n8n, services, mail, locked },
+		...{ folder, bosun, busy, n8n, models, services, mail, locked },
 		async stop() {
 			await n8n.stop();
 			await bosun.stop();
