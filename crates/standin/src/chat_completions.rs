@@ -100,6 +100,12 @@ pub(super) fn failure(failure: &WireFailure) -> Answer {
     Answer::failure(failure, &body)
 }
 
+/// The list of models. A script answers for every name; this is one to choose.
+pub(super) fn models() -> Answer {
+    let model = json!({"id": "scripted", "object": "model", "created": 0, "owned_by": "bosun"});
+    Answer::json(200, json!({"object": "list", "data": [model]}).to_string())
+}
+
 fn call_id(turn: usize, index: usize, played: &ScriptedReply<'_>) -> String {
     let index = if played.faults.is_some_and(|faults| faults.same_ids) { 0 } else { index };
     format!("call_scripted_{turn}_{index}")

@@ -287,7 +287,7 @@ impl Shared {
         Self { answer_queue, recorded: records.then(Mutex::default), arrived: Notify::new() }
     }
 
-    fn next(&self, api: Option<Api>, method: &str, body: &[u8]) -> Answer {
+    fn next(&self, path: &str, method: &str, body: &[u8]) -> Answer {
         let script = match &mut *lock(&self.answer_queue) {
             AnswerQueue::Script { script, .. } => Arc::clone(script),
             AnswerQueue::Answers(answers) => {
@@ -295,9 +295,13 @@ impl Shared {
                 return answers.pop_front().unwrap_or_else(|| none().header("x-should-retry", "false"));
             }
         };
-        match api {
-            None => Api::ChatCompletions
-                .refuse(404, "this stand-in serves `/v1/chat/completions` and `/v1/messages`".to_owned()),
+        match Api::at(path) {
+            // Programs test a credential by reading this list.
+            None if method == "GET" && path.ends_with("/v1/models") => chat_completions::models(),
+            None => {
+                let message = "this stand-in serves `/v1/chat/completions`, `/v1/messages` and the list `/v1/models`";
+                Api::ChatCompletions.refuse(404, message.to_owned())
+            }
             Some(api) if method != "POST" => api.refuse(405, format!("{method} is not POST")),
             Some(api) => play(&script, api, body, || self.count(body)),
         }
@@ -330,7 +334,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         });
     }
     shared.arrived.notify_one();
-    respond(shared.next(Api::at(head.uri.path()), head.method.as_str(), &body))
+    respond(shared.next(head.uri.path(), head.method.as_str(), &body))
 }
 
 fn respond(answer: Answer) -> Response {

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Answer, Api, End, play};
+use super::{Answer, Api, End, Shared, StandInAnswers, play};
 use bosun_adapters::model::scripted::Script;
 
 fn script(text: &str) -> Arc<Script> {
@@ -128,5 +128,19 @@ fn faults_happen_as_often_as_the_script_says() {
         let wrong = text(&ask(&script, api, &body("wrong"), 0));
         assert!(wrong.contains("length") && !wrong.contains("usage"), "{wrong}");
         assert_eq!(wrong.matches("_scripted_1_0").count(), 2, "{wrong}");
+    }
+}
+
+#[test]
+fn it_lists_a_model_to_programs_that_test_their_key() {
+    let shared = Shared::new(StandInAnswers::Script(script("otherwise: [{say: Hi}]")), false);
+    let listed = shared.next("/v1/models", "GET", b"");
+    assert_eq!(listed.status, 200);
+    let body: Value = serde_json::from_slice(&listed.body()).unwrap();
+    assert_eq!((&body["object"], &body["data"][0]["id"]), (&json!("list"), &json!("scripted")));
+    for (path, method, status) in
+        [("/v1/models", "POST", 404), ("/v1/nothing", "GET", 404), ("/v1/chat/completions", "GET", 405)]
+    {
+        assert_eq!(shared.next(path, method, b"").status, status, "{method} {path}");
     }
 }

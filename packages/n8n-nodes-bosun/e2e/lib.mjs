@@ -5,6 +5,8 @@ import { cpSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rm
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -173,7 +175,7 @@ export class N8n {
 		// A log of its own: what an earlier process has logged is not counted for this one.
 		this.starts = (this.starts ?? 0) + 1;
 		this.program = new Program(`n8n-${this.starts}`, env('NODE'), [env('N8N'), 'start'], { folder: this.folder, env: this.env });
-		await this.program.says(/Editor is now accessible/, 180);
+		await this.program.says(/Editor is now accessible/, 600);
 	}
 
 	/** Without a chance to clean up: SIGKILL. */
@@ -217,14 +219,23 @@ export class N8n {
 
 	/** Runs a workflow by its webhook. */
 	async webhook(path, body = {}) {
+		const answer = await this.callWebhook(path, body);
+		return { status: answer.status, body: parsed(await answer.text()) };
+	}
+
+	/** Runs a workflow whose webhook streams its response, and yields the chunks as they arrive. */
+	async *stream(path, body = {}) {
+		const answer = await this.callWebhook(path, body);
+		for await (const line of createInterface({ input: Readable.fromWeb(answer.body) })) if (line !== '') yield JSON.parse(line);
+	}
+
+	async callWebhook(path, body) {
 		const send = () => fetch(`${this.url}/webhook/${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
 		// n8n answers that a workflow is published before its webhook exists.
-		const answer = await until(`webhook ${path}`, async () => {
+		return await until(`webhook ${path}`, async () => {
 			const sent = await send();
 			return sent.status === 404 && /not registered/.test(await sent.clone().text()) ? undefined : sent;
 		}, 5);
-		const text = await answer.text();
-		return { status: answer.status, body: parsed(text) };
 	}
 
 	async executions(workflowId) {

@@ -39,6 +39,8 @@ const WORKFLOWS = [
 	{ path: 'bearer', credential: 'bosunarkbearer01' },
 	{ path: 'key-pair', credential: 'bosunarkkeypair1' },
 	{ path: 'no-key', credential: 'bosunarknokey001', node: { onError: 'continueRegularOutput' } },
+	{ path: 'busy', credential: 'bosunarkbusy0001', tools: [calculator] },
+	{ path: 'first-turn', responseMode: 'streaming' },
 ];
 
 /** Writes the workflows into `folder`. Their webhooks are `e2e-<path>`. */
@@ -56,7 +58,7 @@ function largeWorker() {
 	return { id: hash('worker').slice(0, 16), name: 'E2E: a worker with a large result', nodes, connections, settings: { executionOrder: 'v1' }, active: false };
 }
 
-function built({ path, parameters = {}, options = {}, tools = [], node = {}, credential = OPEN.id }) {
+function built({ path, parameters = {}, options = {}, tools = [], node = {}, credential = OPEN.id, responseMode = 'lastNode' }) {
 	const nodes = [];
 	const connections = {};
 	const add = ({ subNodes = [], connection, ...rest }, target, type) => {
@@ -64,7 +66,7 @@ function built({ path, parameters = {}, options = {}, tools = [], node = {}, cre
 		if (target) connections[rest.name] = { [type]: [[{ node: target, type, index: 0 }]] };
 		for (const subNode of subNodes) add(subNode, rest.name, subNode.connection ?? 'ai_tool');
 	};
-	add({ name: 'Webhook', type: 'n8n-nodes-base.webhook', typeVersion: 2, parameters: { httpMethod: 'POST', path: `e2e-${path}`, responseMode: 'lastNode', options: {} }, webhookId: uuid(path) }, 'ARK Agent', 'main');
+	add({ name: 'Webhook', type: 'n8n-nodes-base.webhook', typeVersion: 2.1, parameters: { httpMethod: 'POST', path: `e2e-${path}`, responseMode, options: {} }, webhookId: uuid(path) }, 'ARK Agent', 'main');
 	add({
 		...{ name: 'ARK Agent', type: 'n8n-nodes-bosun.arkAgentAdvanced', typeVersion: 1, ...node },
 		parameters: { agent: 'ark-helper', input: '={{ $json.body.input }}', toolSource: 'hybrid', sessionId: '', ...parameters, options },

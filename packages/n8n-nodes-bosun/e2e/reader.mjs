@@ -7,7 +7,8 @@ import { promisify } from 'node:util';
 import { freePort, Program, REPOSITORY, until } from './lib.mjs';
 
 export class ReaderShell {
-	constructor(folder) {
+	/** `server` is where `bosun query` asks. */
+	constructor(folder, server) {
 		this.home = mkdtempSync(join(folder, 'reader-'));
 		const bin = join(this.home, 'bin');
 		mkdirSync(bin);
@@ -15,14 +16,14 @@ export class ReaderShell {
 		for (const [name, script] of Object.entries({ make: ':', cargo: ':', bosun: `exec '${process.env.BOSUN}' "$@"` })) {
 			writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 		}
-		this.env = { ...process.env, HOME: this.home, PATH: `${bin}:${process.env.PATH}` };
+		this.env = { ...process.env, BOSUN_SERVER: server, HOME: this.home, PATH: `${bin}:${process.env.PATH}` };
 	}
 
-	/** Runs a command to its end, with the addresses of this run, some of which this process serves. */
+	/** Runs a command to its end, with the addresses of this run, some of which this process serves, and returns what it prints. */
 	async run(command, addresses) {
 		let here = command.replaceAll('curl ', 'curl --fail-with-body --silent ');
 		for (const [printed, real] of Object.entries(addresses)) here = here.replaceAll(printed, real);
-		await promisify(execFile)('sh', ['-ec', here], { cwd: REPOSITORY, env: this.env, timeout: 120_000 });
+		return (await promisify(execFile)('sh', ['-ec', here], { cwd: REPOSITORY, env: this.env, timeout: 120_000 })).stdout;
 	}
 
 	/** Starts what runs in a terminal of its own, on a free port, and stops it as soon as it answers. */

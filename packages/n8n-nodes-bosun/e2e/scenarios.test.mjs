@@ -12,11 +12,11 @@ import { ReaderShell } from './reader.mjs';
 import { REPOSITORY, until } from './lib.mjs';
 import { startEverything } from './world.mjs';
 
-let world, n8n, bosun, services, mail, locked;
+let world, n8n, bosun, busy, services, mail, locked;
 
 before(async () => {
 	world = await startEverything();
-	({ n8n, bosun, services, mail, locked } = world);
+	({ n8n, bosun, busy, services, mail, locked } = world);
 });
 
 after(async () => await world?.stop());
@@ -172,6 +172,24 @@ describe('what can go wrong', () => {
 		assert.deepEqual([chunks[0].type, chunks.at(-1).type], ['begin', 'end']);
 		const text = chunks.filter(({ type }) => type === 'item').map(({ content }) => content);
 		assert.equal(text.join(''), '25% of 8,432 is 2108');
+	});
+
+	it('the first turn is streamed, too: text arrives while the query runs', async () => {
+		const texts = [];
+		for await (const { type, content, metadata } of n8n.stream('e2e-first-turn', { input: 'Speak slowly' })) {
+			if (type !== 'item' || metadata.nodeName !== 'ARK Agent') continue;
+			if (texts.length === 0) assert.equal((await bosun.get('/queries?state=running')).items[0]?.input, 'Speak slowly');
+			texts.push(content);
+		}
+		assert(texts.length > 1, JSON.stringify(texts));
+		assert.equal(texts.join(''), 'one two three four five six seven eight nine ten');
+	});
+
+	it('a server that has too many requests is asked again, and everything is done once', async () => {
+		const item = await run('e2e-busy', { input: 'Calculate in n8n' });
+		assert.equal(item.response, 'It is 2108');
+		assert.deepEqual(history(item), ['calculator external ok']);
+		assert.deepEqual(busy.refused, ['POST /v1/namespaces/default/queries', `POST /v1/namespaces/default/queries/${item.queryName}/tool-result`]);
 	});
 });
 
@@ -400,18 +418,29 @@ describe('11: the sample of a quality gate', { skip: HAS_QUALITY_GATE ? false : 
 });
 
 describe('the docs', () => {
-	for (const page of ['n8n-tutorial.md', 'testing-n8n-tools.md']) {
-		it(`the commands of ${page} run as they are printed`, async () => {
+	for (const [page, answers] of [
+		['n8n-tutorial.md', ['25% of 8,432 is 2108', '25 * 42 is 1050, and the capital of France is Paris.', 'It is sunny in Lisbon']],
+		['testing-n8n-tools.md', ['true']],
+	]) {
+		it(`the commands of ${page} run as they are printed, and print the answers that it promises`, async () => {
 			const text = readFileSync(join(REPOSITORY, 'docs', page), 'utf8');
 			const blocks = [...text.matchAll(/^```sh( server)?\n(.*?)^```$/gms)].map(([, isServer, command]) => ({ isServer, command: command.trim() }));
 			assert(blocks.length > 0);
-			const shell = new ReaderShell(world.folder);
+			const shell = new ReaderShell(world.folder, bosun.url);
+			let printed = '';
 			for (const { isServer, command } of blocks) {
 				if (isServer) await shell.startAndStop(command);
-				else await shell.run(command, { 'localhost:8080': new URL(bosun.url).host, 'localhost:5678': new URL(n8n.url).host, 'localhost:8091': `localhost:${services.port}` });
+				else printed += await shell.run(command, { 'localhost:8080': new URL(bosun.url).host, 'localhost:5678': new URL(n8n.url).host, 'localhost:8091': `localhost:${services.port}` });
 			}
+			assert.deepEqual(answers.filter((answer) => !printed.includes(answer)), [], printed);
 		});
 	}
+
+	it('the credential for the stand-in of a chat model passes the test of n8n', async () => {
+		const data = { apiKey: 'none', url: `${world.models.url}/v1`, header: false };
+		const tested = await n8n.rest('POST', '/credentials/test', { credentials: { id: 'openaistand00001', name: 'OpenAI', type: 'openAiApi', data } });
+		assert.equal(tested.data.status, 'OK', tested.data.message);
+	});
 
 	it('every sample is in the tutorial', () => {
 		const text = readFileSync(join(REPOSITORY, 'docs/n8n-tutorial.md'), 'utf8');

@@ -3,6 +3,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { ARK_NODES, CREDENTIAL, HAS_QUALITY_GATE, writeQualityGate, writeWorkflows } from './ark-nodes.mjs';
+import { startBusyProxy } from './busy.mjs';
 import { Bosun, copyWith, freePort, N8n, PACKAGE, REPOSITORY, startLocked, startModelApi, workFolder } from './lib.mjs';
 import { startMailServer } from './mail.mjs';
 import { writeOptionWorkflows } from './options.mjs';
@@ -29,6 +30,7 @@ export async function startEverything() {
 
 	const models = await startModelApi({ folder, script: join(samples, 'models.script.yaml') });
 	const bosun = await Bosun.start({ folder, manifests: join(samples, 'agents') });
+	const busy = await startBusyProxy(bosun.url);
 	const locked = await startLocked({ folder, manifests: join(samples, 'agents') });
 	const lockedCredential = (id, authentication) => ({ id, name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: locked.server.url, namespace: '', ...authentication } });
 	const n8n = await N8n.start({
@@ -38,6 +40,7 @@ export async function startEverything() {
 		extraPackages: ARK_NODES ? [ARK_NODES] : [],
 		credentials: [
 			{ id: 'bosunark00000001', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: bosun.url, namespace: 'default', authScheme: 'none' } },
+			{ id: 'bosunarkbusy0001', name: 'ARK API', type: 'bosunArkApi', data: { baseUrl: busy.url, namespace: 'default', authScheme: 'none' } },
 			lockedCredential('bosunarkbearer01', { authScheme: 'bearer', bearerToken: locked.secretKey }),
 			lockedCredential('bosunarkkeypair1', { authScheme: 'basic', apiKey: `${locked.publicKey}:${locked.secretKey}` }),
 			lockedCredential('bosunarknokey001', { authScheme: 'none' }),
@@ -49,10 +52,11 @@ export async function startEverything() {
 	});
 	await n8n.publish();
 	return {
-		...{ folder, bosun, n8n, services, mail, locked },
+		...{ folder, bosun, busy, n8n, models, services, mail, locked },
 		async stop() {
 			await n8n.stop();
 			await bosun.stop();
+			busy.stop();
 			await locked.server.stop();
 			await models.stop();
 			services.stop();
