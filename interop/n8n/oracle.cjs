@@ -197,7 +197,7 @@ function toolsOf(workflow) {
     if (!targets.length || !node || node.disabled) continue;
     if (targets.some((target) => /HitlTool$/.test(nodes.get(target)?.type ?? ''))) continue;
     try {
-      found.set(source, { ...tool(node), targets });
+      found.set(source, { ...tool(node), targets, written: () => fromAiSchema(fromAi(node.parameters ?? {})) });
     } catch (error) {
       found.set(source, { error: String(error.message), targets });
     }

@@ -194,17 +194,58 @@ class Comparison:
             return self.tally.add("not compared: nothing separates two slots of the path", f"{self.where}: {path}")
         # Without other paths that its own fits, too; what follows `#` is never sent.
         own = re.split("[#?]", path)[0]
+        if own.startswith("//"):
+            return self.tally.add("not compared: openapi-core takes two slashes for a host", f"{self.where}: {path}")
         filled = re.sub(r"\{[^}]*\}", "x", own)
         others = {one: value for one, value in self.document["paths"].items() if not re.fullmatch(pattern(one), filled)}
         paths = {own: {"parameters": item["parameters"], method: operation}, **others}
         self.api = OpenAPI.from_dict({**self.document, "paths": paths}, config=Config(spec_validator_cls=None, extra_media_type_deserializers=deserializers()))
         properties, required = schema.get("properties", {}), schema.get("required", [])
-        self.operation = operation
+        self.path, self.operation = path, operation
         self.parameters = placed([follow(self.document, one) for one in (item.get("parameters") or []) + (operation.get("parameters") or [])])
+        self.fixed = {name for name, _ in parse_qsl(path.partition("?")[2], keep_blank_values=True)}
+        silent = self.left_out(properties)
+        if silent:
+            return self.tally.add("wrong", f"{self.where}: left out without a warning: {silent}")
         everything = {key: sample(value, schema) for key, value in properties.items()}
         self.call(schema, everything)
         if set(required) < set(everything):
             self.call(schema, {key: value for key, value in everything.items() if key in required})
+
+    def left_out(self, properties):
+        """The parts of the request that are described, that the tool does not take and that no warning names."""
+        filled = {name for one in self.operation["x-security"] for _, name in map(self.credential, one)}
+        is_told = lambda text: text in self.warnings
+        left_out = [
+            f"{place} parameter `{name}`"
+            for key, (place, name, _) in self.parameters.items()
+            if key not in properties and name.lower() not in filled and not is_told(f"{place} parameter `{name[:60]}")
+        ]
+        body = follow(self.document, self.operation.get("requestBody")) or {}
+        schemas = [follow(self.document, (one or {}).get("schema")) for one in (body.get("content") or {}).values()]
+        has_fields = body.get("required") or any(not isinstance(one, dict) or one.get("properties") != {} for one in schemas)
+        has_body = {"body", "request_body"} & (set(properties) - set(self.parameters)) or self.spec["http"].get("body")
+        if body.get("content") and has_fields and not has_body and not is_told("the optional body is left out"):
+            left_out.append("body")
+        return left_out
+
+    def warning_codes(self):
+        """The codes of the warnings about the operations of the path."""
+        found = re.findall(r"warning\[(\w+)\]: .*\n    at (.+)", self.warnings)
+        return {code for code, place in found if f'["{self.path}"]' in place}
+
+    def credential(self, name):
+        """The place and the name, in lower case, of what a security scheme adds to a request."""
+        schemes = (self.document.get("components") or {}).get("securitySchemes") or {}
+        scheme = follow(self.document, schemes.get(name)) or {}
+        if scheme.get("type") != "apiKey":
+            return "header", "authorization"
+        return ("header", "cookie") if scheme.get("in") == "cookie" else (scheme.get("in"), str(scheme.get("name")).lower())
+
+    def has_credentials(self, received):
+        sent = {("query", name.lower()) for name, _ in received.pairs} | {("header", name.lower()) for name in Recorder.last[2]}
+        alternatives = self.operation["x-security"]
+        return not alternatives or any(all(self.credential(name) in sent for name in one) for one in alternatives)
 
     def call(self, schema, arguments):
         try:
@@ -221,11 +262,15 @@ class Comparison:
         try:
             result = self.api.unmarshal_request(received)
             result.raise_for_errors()
+        except re.error as error:
+            return self.tally.add("not compared: a pattern that Python does not have", f"{self.where}: {error}")
         except Exception as error:
             # A style that the second reader has no deserializer for, and label and matrix in a path.
             is_unread = re.search(r"\('(form|deepObject|spaceDelimited|pipeDelimited|label|matrix|simple)', ", f"{error} {error.__cause__}")
             if is_unread or "Missing required path parameter" in str(error):
                 return self.tally.add("not compared: openapi-core does not read the style", f"{self.where}: {Recorder.last[1]}")
+            if "list_in_one_part" in self.warning_codes():
+                return self.tally.add("not as described, with a warning", f"{self.where}: {str(error)[:200]}")
             # A header that the tool leaves out, with a warning, and the client of every tool sends by itself.
             header = re.match(r"Invalid header parameter: (\S+)", str(error))
             if header and header[1] not in schema.get("properties", {}) and f"header parameter `{header[1]}`" in self.warnings:
@@ -255,7 +300,19 @@ class Comparison:
             arguments = {**arguments, body: texts_of(arguments[body])}
             read[body] = texts_of(read.get(body))
         different = {key: (value, read.get(key)) for key, value in arguments.items() if key not in read or read[key] != value}
-        return {**different, **({"sent and not given": used} if used else {})}
+        if used := used | self.undescribed(arguments, received):
+            different["sent and not given"] = used
+        if not self.has_credentials(received):
+            different["credentials"] = self.operation["x-security"]
+        return different
+
+    def undescribed(self, arguments, received):
+        """The query parameters that come from neither an argument, nor the path, nor a security scheme."""
+        known = self.fixed | {name for one in self.operation["x-security"] for place, name in map(self.credential, one) if place == "query"}
+        for key in set(arguments) & set(self.parameters):
+            _, name, parameter = self.parameters[key]
+            known |= set(arguments[key]) if exploded(self.document, parameter) else {name}
+        return {name for name, _ in received.pairs if not {name, name.lower(), name.split("[")[0]} & known}
 
 
 def is_form(media):
@@ -308,7 +365,7 @@ def placed(parameters):
 def operation_of(document, base, tool, request):
     """The operation with the method and the path of a tool, a slot being a slot whatever its name and style; of several, the one with its name."""
     letters = lambda text: re.sub("[^a-z0-9]", "", text.lower())
-    address = re.sub(r"^https?://[^/]*", "", request["url"]).split("?")[0]
+    address = unquote(re.sub(r"^https?://[^/]*", "", request["url"]).split("?")[0])
     shape = re.sub(r"[.;]?(\w+=)?\{\{?[^}]*\}\}?", "{}", address)
     found = []
     for path, method, item, operation in operations(document):

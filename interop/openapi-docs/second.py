@@ -116,7 +116,7 @@ def complete(document):
     """Adds what the second reader insists on, and removes what says nothing about a request."""
     without_annotations(document)
     without_read_only(document)
-    document.pop("security", None)
+    security = document.pop("security", None)
     for path, item in list((document.get("paths") or {}).items()):
         # An extension (`x-…`) may be anything.
         if not path.startswith("/"):
@@ -130,6 +130,8 @@ def complete(document):
             if not isinstance(operation, dict) or "$ref" in operation:
                 del item[method]
                 continue
+            # Credentials are compared apart: it knows neither OAuth nor tokens that are only present.
+            operation["x-security"] = operation.get("security", security) or []
             operation = {key: value for key, value in operation.items() if key not in {"servers", "security", "callbacks"}}
             own = parameters(document, operation)
             known = {one.get("name") for one in item["parameters"] + own}
@@ -161,6 +163,9 @@ def encoded(document, parameter):
         whole = {key: value for part in parts if isinstance(part, dict) for key, value in part.items()}
         schema = {**whole, **{key: value for key, value in schema.items() if key != "allOf"}}
         parameter = {**parameter, "schema": schema}
+    if parameter.get("in") == "query" and (schema or {}).get("type") == "object" and parameter.get("style", "form") == "form":
+        # It looks for the name of an object whose members are parameters of their own.
+        parameter = {**parameter, "required": False} if parameter.get("explode", True) else parameter
     if parameter.get("in") != "path":
         return parameter
     schema = schema or {}
@@ -236,7 +241,7 @@ def as_text(document, schema, encoding=None, depth=0):
     def member_of_form(name, member):
         member = follow(document, member)
         has_style = {"style", "explode"} & set((encoding.get(name) or {}))
-        is_text = isinstance(member, dict) and member.get("type") in {"integer", "number", "boolean", "array", "string"}
+        is_text = kind_of(document, member) in {"integer", "number", "boolean", "array", "string"}
         return below(member) if has_style or is_text else member
     made = {}
     for key, value in schema.items():
@@ -249,9 +254,20 @@ def as_text(document, schema, encoding=None, depth=0):
         # Texts may fit several parts of a choice that their types told apart.
         made["anyOf" if key == "oneOf" else key] = value
     if isinstance(made.get("properties"), dict):
+        # It reads no fields of a part of `allOf` without a type.
+        made.setdefault("type", "object")
         # It reads only the fields that are listed, and a required one may not be.
         made["properties"] = {**{name: {} for name in made.get("required") or []}, **made["properties"]}
     return made
+
+
+def kind_of(document, schema, depth=0):
+    """The type of a schema, or the one that a part of its `allOf` has."""
+    schema = follow(document, schema)
+    if not isinstance(schema, dict) or depth > 12:
+        return None
+    parts = (kind_of(document, part, depth + 1) for part in schema.get("allOf") or [])
+    return schema.get("type") or next((kind for kind in parts if kind), None)
 
 
 def plain(value):

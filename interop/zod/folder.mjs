@@ -157,8 +157,10 @@ async function run(file, bare) {
   }
   const exported = evaluate(file);
   await Promise.race([Promise.all(started), new Promise((resolve) => { setTimeout(resolve, 500).unref(); })]);
-  // A server may be put together from functions that each add a tool to it.
+  // A server may be put together from functions that each add a tool to it. Others are not called: with stand-ins, a loop
+  // may have no end.
   for (const value of Object.values(exported)) {
+    if (typeof value === 'function' && !/tool|server/i.test(Function.prototype.toString.call(value))) continue;
     if (typeof value !== 'function' || value.prototype?.constructor === value && Object.getOwnPropertyNames(value.prototype).length > 1) continue;
     try {
       const result = value(server(), server(), server());

@@ -133,3 +133,32 @@ fn what_is_read_only_behind_a_reference_is_not_sent() {
         assert_eq!(request.http.body.as_deref(), Some(body), "{media}");
     }
 }
+
+#[test]
+fn names_and_paths_with_characters_that_an_address_cannot_have() {
+    let api = "
+openapi: 3.0.0
+info: {title: Pier, version: '1'}
+servers: [{url: https://pier.example.com}]
+paths:
+  /all boats/{id}:
+    get:
+      operationId: getBoat
+      summary: One boat
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+        - {name: 'port ', in: query, schema: {type: string}}
+  /docks:
+    get:
+      operationId: getDocks
+      summary: All docks
+      parameters: [{name: 'a, or {b}', in: query, required: true, schema: {type: string}}]
+";
+    let conversion = read(api, ConvertOptions::default()).unwrap();
+    let [boat, docks] = &conversion.tools[..] else { panic!("two tools") };
+    let InsideTool::AsRequest(request) = &boat.inside else { panic!("a request") };
+    assert_eq!(request.http.url, "https://pier.example.com/all%20boats/{id}");
+    assert_eq!(request.losses[0].code, "parameter_dropped");
+    let reason = "the name of the query parameter `a, or {b}` cannot be that of a slot";
+    assert!(matches!(&docks.inside, InsideTool::Never(why) if why == reason), "{:?}", docks.inside);
+}

@@ -227,7 +227,7 @@ fn visit(value: &Value, trail: &LazyPath<'_>, each: &mut impl FnMut(&str, &LazyP
     }
 }
 
-/// The schema that n8n derives from the calls: an argument with a default is optional.
+/// The schema that n8n derives from the calls: an argument is optional if it has a default that fits its type.
 pub(super) fn schema(arguments: &[Argument]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -236,11 +236,11 @@ pub(super) fn schema(arguments: &[Argument]) -> Value {
         if let Some(description) = argument.described() {
             property.insert("description".to_owned(), description.into());
         }
-        match &argument.default {
-            Some(default) => {
-                property.insert("default".to_owned(), default.clone());
-            }
-            None => required.push(argument.key.as_str()),
+        if let Some(default) = &argument.default {
+            property.insert("default".to_owned(), default.clone());
+        }
+        if !argument.default.as_ref().is_some_and(|default| argument.kind.fits(default)) {
+            required.push(argument.key.as_str());
         }
         properties.insert(argument.key.clone(), property.into());
     }
@@ -257,6 +257,20 @@ pub(super) fn object_schema(properties: Map<String, Value>, required: &[&str]) -
 }
 
 impl FromAiKind {
+    /// Whether n8n accepts a value of this type.
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::String => value.is_string(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Json => match value {
+                Value::Object(members) => !members.is_empty(),
+                Value::Array(items) => !items.is_empty(),
+                _ => false,
+            },
+        }
+    }
+
     pub(super) fn schema(self) -> Map<String, Value> {
         let schema = match self {
             Self::String => json!({"type": "string"}),
@@ -342,6 +356,20 @@ mod tests {
             ("$fromAI('a', '', 'boolean', 'maybe')", json!("maybe")),
         ] {
             assert_eq!(calls(call).unwrap()[0].argument.default, Some(expect), "{call}");
+        }
+    }
+
+    #[test]
+    fn a_default_that_does_not_fit_leaves_its_argument_required() {
+        for (call, is_required) in [
+            ("$fromAI('a', '', 'number', undefined)", true),
+            ("$fromAI('a', '', 'boolean', 'maybe')", true),
+            ("$fromAI('a', '', 'json', {})", true),
+            ("$fromAI('a', '', 'json', [1])", false),
+            ("$fromAI('a', '', 'number', '')", false),
+        ] {
+            let arguments = collect(&json!(call), &Path::root(), &Report::of_conversion()).unwrap();
+            assert_eq!(schema(&arguments).get("required").is_some(), is_required, "{call}");
         }
     }
 

@@ -57,16 +57,9 @@ pub(super) fn read(
     } else if kind == FORM {
         form(api, written, value.get("encoding"), &property)
     } else if kind == MULTIPART {
-        multipart(api, written, value.get("encoding"), &property).map(|(template, files)| {
-            draft.losses.extend(files.into_iter().map(|file| Warning {
-                path: schema_path.to_string(),
-                code: "text_file",
-                message: format!(
-                    "the file `{}` is sent with the text that the model gives: it cannot be a picture or another \
-                     file that is not text",
-                    clip(file)
-                ),
-            }));
+        multipart(api, written, value.get("encoding"), &property).map(|(template, notes)| {
+            let warning = |(code, message)| Warning { path: schema_path.to_string(), code, message };
+            draft.losses.extend(notes.into_iter().map(warning));
             template
         })
     } else {
@@ -145,19 +138,19 @@ fn form(
     Ok(styles.iter().map(pair).collect::<Vec<_>>().join("&"))
 }
 
-/// The template of a form in parts, a pair for each field, and the fields that are files.
-fn multipart<'a>(
-    api: &OpenApiDocument<'a>,
-    schema: Option<&'a Value>,
+/// The template of a form in parts, a pair for each field, and the codes and messages of its warnings.
+fn multipart(
+    api: &OpenApiDocument<'_>,
+    schema: Option<&Value>,
     encoding: Option<&Value>,
     property: &str,
-) -> Result<(String, Vec<&'a str>), String> {
+) -> Result<(String, Vec<(&'static str, String)>), String> {
     let properties = schema.and_then(|schema| resolved(api, schema)?.get("properties")?.as_object());
     let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
         return Err("it sends its body in parts (multipart), and their names are not listed".to_owned());
     };
     let mut pairs = Vec::new();
-    let mut files = Vec::new();
+    let mut notes = Vec::new();
     for (name, schema) in properties.iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
         slot_name(name)?;
         let own = encoding.and_then(|encoding| encoding.get(name));
@@ -166,7 +159,12 @@ fn multipart<'a>(
         let item = schema.get("items").and_then(|items| resolved(api, items));
         let shape = ValueShape::of(api, schema);
         let style = if is_file(item.unwrap_or(schema), media.as_deref()) {
-            files.push(name.as_str());
+            let message = format!(
+                "the file `{}` is sent with the text that the model gives: it cannot be a picture or another file that \
+                 is not text",
+                clip(name)
+            );
+            notes.push(("text_file", message));
             Some("file")
         } else if media.as_deref().is_some_and(is_json) {
             Some("json")
@@ -176,13 +174,19 @@ fn multipart<'a>(
             match (shape, item.map(|item| ValueShape::of(api, item))) {
                 (ValueShape::Scalar | ValueShape::Any, _) => None,
                 (ValueShape::List, None | Some(ValueShape::Scalar | ValueShape::Any)) => Some("multi"),
-                (ValueShape::List | ValueShape::Object, _) => Some("json"),
+                (ValueShape::Object, _) => Some("json"),
+                (ValueShape::List, Some(_)) => {
+                    let name = clip(name);
+                    let message = format!("the list `{name}` is sent as one part of JSON, not as a part for each item");
+                    notes.push(("list_in_one_part", message));
+                    Some("json")
+                }
             }
         };
         let style = style.map(|style| format!(":{style}")).unwrap_or_default();
         pairs.push(format!("{name}={{{{.input.{property}.{name}{style}}}}}"));
     }
-    Ok((pairs.join("&"), files))
+    Ok((pairs.join("&"), notes))
 }
 
 /// Whether a part holds bytes: by its schema, or because its type is neither text nor JSON.

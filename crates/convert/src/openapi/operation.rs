@@ -250,6 +250,9 @@ impl<'a> OperationDraft<'a> {
         );
         let has = |problem: String| format!("the {location} parameter `{}` has the {problem}", clip(name));
         let styled = |style: Option<&str>| style.map(|style| format!(":{style}")).unwrap_or_default();
+        if location != "header" && !is_address_slot_name(property) {
+            return Err(format!("the name of the {location} parameter `{}` cannot be that of a slot", clip(name)));
+        }
         match location {
             "path" => {
                 let slot = style.of_path(name, property, shape).map_err(has)?;
@@ -315,6 +318,9 @@ impl<'a> OperationDraft<'a> {
                     clip(slot)
                 );
                 report.warn(self.place.path, "parameter_assumed", message);
+                if !is_address_slot_name(slot) {
+                    self.obstacles.push(format!("`{{{}}}` in its path cannot be a slot", clip(slot)));
+                }
                 self.properties.insert(slot.to_owned(), json!({"type": "string"}));
                 self.required.push(slot.to_owned());
             }
@@ -378,7 +384,15 @@ impl<'a> OperationDraft<'a> {
         if !self.obstacles.is_empty() {
             return InsideTool::Never(self.obstacles.join("; "));
         }
-        let mut url = format!("{server}{}", self.url);
+        let mut url = server;
+        for letter in self.url.chars() {
+            // An address has none of these, and slots neither.
+            if letter.is_control() || letter.is_whitespace() || letter == '\\' {
+                url.push_str(&percent::encode(letter.encode_utf8(&mut [0; 4])));
+            } else {
+                url.push(letter);
+            }
+        }
         for (index, pair) in self.query.iter().enumerate() {
             url.push(if index == 0 && !self.url.contains('?') { '?' } else { '&' });
             url.push_str(pair);
@@ -393,6 +407,12 @@ impl<'a> OperationDraft<'a> {
         };
         InsideTool::AsRequest(Box::new(ConversionRequest { http, takes: None, timeout: None, losses }))
     }
+}
+
+/// Whether a property can be named in a slot of an address.
+fn is_address_slot_name(property: &str) -> bool {
+    let is_special = |letter: char| letter.is_control() || letter.is_whitespace() || "{}/?&#\\".contains(letter);
+    !property.is_empty() && !property.contains(is_special)
 }
 
 /// Whether a property can be named in a slot of a header or a body.

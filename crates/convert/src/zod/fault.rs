@@ -64,6 +64,34 @@ impl ZodProblem {
     }
 }
 
+/// Maximum number of tools that one fault lists.
+const MOST_TOOLS_LISTED: usize = 8;
+
+/// The faults of a source in the order of their positions, each once. A fault that several tools share says which: none
+/// of them is left out without a word.
+pub(super) fn locate_all(mut problems: Vec<ZodProblem>, locator: &Locator<'_>) -> Vec<ZodFault> {
+    problems.sort_by(|a, b| (a.offset, &a.message, a.tool).cmp(&(b.offset, &b.message, b.tool)));
+    problems.dedup();
+    let is_same = |a: &ZodProblem, b: &ZodProblem| {
+        (a.offset, a.code, &a.message, a.hint) == (b.offset, b.code, &b.message, b.hint)
+    };
+    let faults = problems.chunk_by(is_same).filter_map(|same| {
+        let mut fault = same.first()?.locate(locator);
+        let tools: Vec<u32> = same.iter().filter_map(|problem| problem.tool).collect();
+        if tools.len() > 1 {
+            let line = |tool: &u32| locator.place(*tool as usize).line.to_string();
+            let lines: Vec<String> = tools.iter().take(MOST_TOOLS_LISTED).map(line).collect();
+            let more = match tools.len() - lines.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            fault.message = format!("{}; the tools at lines {}{more} are left out", fault.message, lines.join(", "));
+        }
+        Some(fault)
+    });
+    faults.collect()
+}
+
 /// The problems of one value: at least one. Cheap to clone, because a broken constant is broken wherever it is used.
 #[derive(Clone, Debug)]
 pub(super) struct Problems(Rc<Vec<ZodProblem>>);

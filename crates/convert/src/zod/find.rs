@@ -19,7 +19,7 @@ use super::{
     fault::{FaultCollector, Problems, ReadSchema, ZodProblem},
     library::ZodRemark,
     module::{Candidate, Module, NameBinding, ThroughCalls, root_name},
-    read::ZodReader,
+    read::{OTHER_VERSION, ZodReader},
     value::{ZodRecord, ZodValue},
 };
 
@@ -78,8 +78,16 @@ pub(super) struct FoundSchemas {
 }
 
 impl FoundSchemas {
-    /// Adds what was found with another version of Zod: a tool is read by the version that its schema is made with.
-    pub(super) fn merge(&mut self, other: Self) {
+    /// Adds what was found with another version of Zod: a tool is read by the version that its schema is made with. If
+    /// that version cannot read it either, the problems that count are those of that version.
+    pub(super) fn merge(&mut self, mut other: Self) {
+        let (ours, theirs) = (self.version_faults(), other.version_faults());
+        let keep = |is_other: &HashMap<u32, bool>, elsewhere: &HashMap<u32, bool>, problem: &ZodProblem| {
+            let tool = problem.tool.as_ref();
+            !tool.is_some_and(|tool| is_other.get(tool) == Some(&true) && elsewhere.get(tool) == Some(&false))
+        };
+        self.problems.retain(|problem| keep(&ours, &theirs, problem));
+        other.problems.retain(|problem| keep(&theirs, &ours, problem));
         for tool in other.tools {
             if !self.tools.iter().any(|known| known.offset == tool.offset) {
                 self.tools.push(tool);
@@ -87,6 +95,17 @@ impl FoundSchemas {
         }
         self.problems.extend(other.problems);
         self.remarks.extend(other.remarks);
+    }
+
+    /// The tools that have problems, and whether one of them is that a schema belongs to the other version.
+    fn version_faults(&self) -> HashMap<u32, bool> {
+        let mut tools = HashMap::new();
+        for problem in &self.problems {
+            if let Some(tool) = problem.tool {
+                *tools.entry(tool).or_default() |= problem.code == OTHER_VERSION;
+            }
+        }
+        tools
     }
 
     /// Drops the problems of tools that the other version could read.

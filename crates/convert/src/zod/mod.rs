@@ -124,16 +124,10 @@ pub fn convert(source: &str, file_name: &str, options: ZodOptions<'_>) -> Result
             let place = file.locator.place(found.offset as usize);
             FoundTool { tool: found.tool, line: place.line, column: place.column, form: found.form }
         });
-        let mut problems: Vec<_> = found
-            .problems
-            .into_iter()
-            .map(|problem| file.files.in_source(ZodProblem { tool: None, ..problem }))
-            .collect();
-        problems.sort_by_key(|problem| problem.offset);
-        problems.dedup();
+        let problems = found.problems.into_iter().map(|problem| file.files.in_source(problem)).collect();
         Ok(Converted {
             tools: tools.collect(),
-            faults: problems.iter().map(|problem| problem.locate(file.locator)).collect(),
+            faults: fault::locate_all(problems, file.locator),
             warnings: warnings(&remarks, file.locator, file_name),
         })
     })

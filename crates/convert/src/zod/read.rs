@@ -28,6 +28,7 @@ use super::{
     },
 };
 use calls::function_offset;
+pub(super) use imports::OTHER_VERSION;
 use operators::{read_binary, read_unary};
 
 /// Maximum depth of a value, counting every call of a chain.

@@ -398,6 +398,24 @@ fn one_unreadable_tool_does_not_remove_the_others() {
 }
 
 #[test]
+fn a_fault_that_tools_share_names_them_all() {
+    let source = "import { z } from 'zod';\nimport { id } from 'elsewhere';\ntool(run, { name: 'a', description: 'A', schema: z.object({ id }) });\ntool(run, { name: 'b', description: 'B', schema: z.object({ id }) });";
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    let messages: Vec<_> = converted.faults.iter().map(|fault| fault.message.as_str()).collect();
+    let expect = "`id` is imported from `elsewhere`, which is not read; the tools at lines 3, 4 are left out";
+    assert_eq!(messages, [expect]);
+}
+
+#[test]
+fn a_fault_in_a_file_with_both_versions_is_that_of_the_tools_own_version() {
+    let source = "import * as z3 from 'zod/v3';\nimport * as z4 from 'zod/v4';\ntool(run, { name: 'a', description: 'A', schema: z4.object({ x: z4.string() }) });\ntool(run, { name: 'b', description: 'B', schema: z4.object({ x: load() }) });\ntool(run, { name: 'c', description: 'C', schema: z3.object({ x: load() }) });";
+    let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
+    assert_eq!(converted.tools.len(), 1);
+    let faults: Vec<_> = converted.faults.iter().map(|fault| (fault.line, fault.column, fault.code)).collect();
+    assert_eq!(faults, [(4, 65, "unknown_name"), (5, 65, "unknown_name")]);
+}
+
+#[test]
 fn both_versions_of_zod_may_be_in_one_file() {
     let source = "import * as z3 from 'zod/v3';\nimport * as z4 from 'zod/v4';\ntool(run, { name: 'a', description: 'A', schema: z3.object({ x: z3.string() }) });\ntool(run, { name: 'b', description: 'B', schema: z4.object({ x: z4.string() }) });\ntool(run, { name: 'c', description: 'C' });";
     let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();

@@ -81,7 +81,7 @@ impl UrlTemplate {
             if let Some(slot) = has_slot.filter(|_| start == text.len()) {
                 return Err(RenderError::Empty(slot.called()));
             }
-            if let Some(slot) = has_slot.filter(|_| is_dots(&text[start..])) {
+            if let Some(slot) = has_slot.filter(|_| has_dots(&text[start..])) {
                 return Err(RenderError::DotSegment(slot.called()));
             }
         }
@@ -139,10 +139,10 @@ impl UrlTemplate {
         for (field, value) in style.pairs(slot, &own, value)? {
             super::free_name(slot, &field, &own, &names)?;
             let mut encoded = String::new();
-            percent_encode(&field, true, &mut encoded);
+            percent_encode(&field, &mut encoded);
             push_pair(text, separator, &encoded);
             text.push('=');
-            percent_encode(&value, true, text);
+            percent_encode(&value, text);
             within_limit(text)?;
         }
         Ok(())
@@ -185,19 +185,24 @@ fn encode_in_path(slot: &Slot, value: &str, into: &mut String) -> Result<(), Ren
     if value.contains(['/', '\\']) && value.split(['/', '\\']).any(|part| matches!(part, "." | "..")) {
         return Err(RenderError::DotSegment(slot.called()));
     }
-    percent_encode(value, false, into);
+    percent_encode(value, into);
     Ok(())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of an encoder, of which another can fail")]
 fn encode_in_query(_: &Slot, value: &str, into: &mut String) -> Result<(), RenderError> {
-    percent_encode(value, true, into);
+    percent_encode(value, into);
     Ok(())
 }
 
-/// Encodes every byte that is not a letter, a digit, `-`, `_`, `~`, or where it is allowed, a dot.
-fn percent_encode(value: &str, keeps_dots: bool, into: &mut String) {
-    percent::push_except(into, value.as_bytes(), |byte| percent::is_unreserved(byte) && (keeps_dots || byte != b'.'));
+/// Encodes every byte that is not unreserved: servers need not decode the others (RFC 3986, section 2.3).
+fn percent_encode(value: &str, into: &mut String) {
+    percent::push_except(into, value.as_bytes(), percent::is_unreserved);
+}
+
+/// Whether a segment has `.` or `..` as a part, once a proxy has decoded its slashes: several slots may make one.
+fn has_dots(segment: &str) -> bool {
+    segment.to_ascii_lowercase().replace("%2f", "/").replace("%5c", "/").split('/').any(is_dots)
 }
 
 /// Whether a segment is `.` or `..`, in any spelling.
@@ -273,7 +278,7 @@ fn written(text: &str) -> String {
         if letter.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/?%".contains(letter) {
             written.push(letter);
         } else {
-            percent_encode(letter.encode_utf8(&mut [0; 4]), true, &mut written);
+            percent_encode(letter.encode_utf8(&mut [0; 4]), &mut written);
         }
     }
     written

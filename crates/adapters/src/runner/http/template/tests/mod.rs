@@ -57,7 +57,7 @@ fn check_fault(request: &HttpRequest, parameters: Value, expect: &str) {
 fn values_are_encoded_within_their_segment_or_pair() {
     let url = "https://api.example.com/items/{id}/now?units={units}&lang=en-{region}&fixed=a%20b&flag";
     let all = json!({"id": "a/b ?#%&.é", "units": "°C & more=1", "region": "GB"});
-    let expect = "/items/a%2Fb%20%3F%23%25%26%2E%C3%A9/now?units=%C2%B0C%20%26%20more%3D1&lang=en-GB&fixed=a%20b&flag";
+    let expect = "/items/a%2Fb%20%3F%23%25%26.%C3%A9/now?units=%C2%B0C%20%26%20more%3D1&lang=en-GB&fixed=a%20b&flag";
     check_url(url, all, Ok(expect));
     check_url(url, json!({"id": 7, "units": true}), Ok("/items/7/now?units=true&fixed=a%20b&flag"));
     check_url(url, json!({"id": "x", "units": null, "region": ""}), Ok("/items/x/now?lang=en-&fixed=a%20b&flag"));
@@ -92,9 +92,13 @@ fn no_value_leads_to_another_path() {
         ("https://a.example/v1/{x}/a", json!("../admin"), dots),
         ("https://a.example/v1/{x}/a", json!("a/..\\b"), dots),
         ("https://a.example/v1/{x}/a", json!("a\\.\\b"), dots),
+        ("https://a.example/v1/{x}../a", json!("a/"), dots),
     ] {
         check_url(url, json!({"x": value}), Err(expect));
     }
+    let parts = json!({"x": "a/", "y": ".."});
+    check_url("https://a.example/v1/{x}{y}", parts, Err(dots));
+    check_url("https://a.example/v1/{x}", json!({"x": "2.5"}), Ok("/v1/2.5"));
     let missing = "argument `x` is missing, and the request needs it";
     check_url("https://a.example/v1/{x}", json!({}), Err(missing));
     check_url("https://a.example/?a={y}-{x}", json!({"y": 1}), Err(missing));
