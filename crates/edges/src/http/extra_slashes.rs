@@ -1,4 +1,5 @@
-//! Requests whose path begins with several slashes: a base URL that ends with a slash makes `//v1` of `/v1`, which is meant.
+//! Requests whose path has more slashes than its route: a base URL that ends with a slash makes `//v1` of `/v1`, which is
+//! meant, and clients of A2A add one behind the URL of a card.
 
 use axum::{
     Router,
@@ -8,13 +9,17 @@ use axum::{
 };
 use tower::ServiceExt as _;
 
-/// Routes `//v1` like `/v1`. Only requests that no route takes are looked at, so others pay nothing.
+use super::middleware::method_not_allowed;
+use crate::Edge;
+
+/// Routes `//v1` like `/v1`, and on A2A's paths `/tasks/` like `/tasks`. Only requests that no route takes are looked at,
+/// so others pay nothing.
 pub(crate) fn merge(routes: Router) -> Router {
-    let known = routes.clone();
-    routes.fallback(move |request: Request| with_one_slash(known.clone(), request))
+    let known = routes.clone().method_not_allowed_fallback(method_not_allowed);
+    routes.fallback(move |request: Request| without_extra_slashes(known.clone(), request))
 }
 
-async fn with_one_slash(routes: Router, mut request: Request) -> Response {
+async fn without_extra_slashes(routes: Router, mut request: Request) -> Response {
     if let Some(uri) = meant(request.uri()) {
         *request.uri_mut() = uri;
     }
@@ -25,8 +30,16 @@ async fn with_one_slash(routes: Router, mut request: Request) -> Response {
 }
 
 fn meant(uri: &Uri) -> Option<Uri> {
-    let path = uri.path_and_query().map(PathAndQuery::as_str).filter(|path| path.starts_with("//"))?;
+    let path = format!("/{}", uri.path().trim_start_matches('/'));
+    let path = match Edge::of(&path) {
+        Edge::A2a => path.trim_end_matches('/'),
+        Edge::Ark => path.as_str(),
+    };
+    if path == uri.path() {
+        return None;
+    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(format!("/{}", path.trim_start_matches('/')).parse().ok()?);
+    parts.path_and_query = Some(PathAndQuery::try_from(format!("{path}{query}")).ok()?);
     Uri::from_parts(parts).ok()
 }
