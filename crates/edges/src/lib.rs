@@ -141,5 +141,5 @@ pub fn router(app: AppState) -> axum::Router {
     let router = server::routes::add(axum::Router::new(), &app);
     let router = a2a::routes::add(router, &app);
     let router = ark::routes::add(router, &app).with_state(app.clone());
-    http::middleware::wrap(http::leading_slashes::merge(router), app)
+    http::middleware::wrap(http::extra_slashes::merge(router), app)
 }

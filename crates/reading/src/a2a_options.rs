@@ -7,6 +7,8 @@ use std::{collections::BTreeMap, fmt};
 
 /// The prefix of our own annotations.
 pub const OWN_ANNOTATIONS: &str = "bosun.dev/";
+/// ARK's annotation with the skills of an agent: a list of `{id, name, description, tags}`, as JSON.
+pub const SKILLS: &str = "ark.mckinsey.com/a2a-server-skills";
 
 /// How an agent is served over A2A.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

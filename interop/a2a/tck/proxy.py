@@ -1,7 +1,8 @@
 """The compatibility kit's way to the server over HTTP: `proxy.py <port> <server> <version> [<port of grpc_proxy.py>]`.
 
 See kit_messages.py for what it does to messages. The kit of 1.0 also asks for the card without a version, which means
-0.3, and checks it as one of 1.0; and over gRPC it goes where the card says, which must be the other proxy.
+0.3, and checks it as one of 1.0; and over gRPC it goes where the card says, which must be the other proxy. The kit of 0.3
+reads the context of a task over HTTP as `context_id` (tck/message_utils.py), which is not its name; it is added here.
 """
 
 import http.client
@@ -15,6 +16,7 @@ import kit_messages
 PORT, SERVER, VERSION = int(sys.argv[1]), sys.argv[2].removeprefix("http://"), sys.argv[3]
 GRPC_PROXY = sys.argv[4] if len(sys.argv) > 4 else None
 ADDED = re.compile(rb'"(?:tck|test)-[\w-]+: ')
+CONTEXT = re.compile(rb'"contextId":("[^"]*")')
 
 
 def named(body, path):
@@ -59,6 +61,8 @@ class Proxy(BaseHTTPRequestHandler):
             self.wfile.write(re.sub(rb'"[^"]*:\d+","protocolBinding":"GRPC"',
                                     b'"127.0.0.1:%s","protocolBinding":"GRPC"' % GRPC_PROXY.encode(), answer.read()))
         while chunk := answer.read1(65536):
+            if VERSION == "0.3" and "/v1/" in path:
+                chunk = CONTEXT.sub(rb'\g<0>,"context_id":\1', chunk)
             self.wfile.write(ADDED.sub(b'"', chunk))
             self.wfile.flush()
         self.close_connection = True

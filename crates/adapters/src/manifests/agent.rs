@@ -14,9 +14,10 @@ use bosun_engine::{
 };
 use bosun_reading::{
     Data, Fault, Fields, SourcePlace,
-    a2a_options::{A2aOptionFault, A2aOptions, OWN_ANNOTATIONS},
+    a2a_options::{A2aOptionFault, A2aOptions, OWN_ANNOTATIONS, SKILLS},
     spec,
 };
+use bosun_wire::a2a::AgentSkill;
 use serde_json::Value;
 
 use super::{
@@ -61,6 +62,7 @@ impl AgentDraft {
 pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<LocatedManifest<AgentDraft>> {
     let spec = fields.required_fields("spec", "an agent has at least a `prompt`")?.with_table(spec::AGENT);
     let limits = limits(metadata, fields);
+    check_skills(metadata, fields);
     let model = spec
         .fields("modelRef")
         .and_then(|reference| named_reference(&metadata.namespace, &reference.with_table(spec::MODEL_REF), "model"));
@@ -167,6 +169,18 @@ fn confirm(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<Confirm> 
         fields.fault(place, "approval_required", message, "write `always`, or leave it out");
     }
     confirm
+}
+
+/// Reports skills of which a card could not be made.
+fn check_skills(metadata: &ManifestMetadata, fields: &Fields<'_>) {
+    let Some(value) = metadata.annotations.get(SKILLS) else { return };
+    if let Err(error) = serde_json::from_str::<Vec<AgentSkill>>(value) {
+        let place = metadata.annotation_places.get(SKILLS).copied().unwrap_or(metadata.place);
+        let message = format!("annotation `{SKILLS}` is not a list of skills: {error}");
+        let hint =
+            r#"write JSON such as `[{"id": "sum", "name": "Sum", "description": "Adds numbers", "tags": ["math"]}]`"#;
+        fields.fault(place, "bad_value", message, hint);
+    }
 }
 
 fn limits(metadata: &ManifestMetadata, fields: &Fields<'_>) -> AskedLimits {

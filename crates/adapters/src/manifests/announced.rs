@@ -11,6 +11,7 @@ use bosun_engine::{
     registry::RemoteAgent,
     resource::{Manifest, ManifestBody, Resource, ResourceKey, ResourceKind, ResourceOrigin},
 };
+use bosun_reading::a2a_options::SKILLS;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -22,7 +23,6 @@ use crate::{mcp::AnnouncedTool, runner::a2a::AnnouncedAgent};
 /// ARK's label for the server of an agent.
 const SERVER_LABEL: &str = "a2a/server";
 const SERVER_ADDRESS: &str = "ark.mckinsey.com/a2a-server-address";
-const SERVER_SKILLS: &str = "ark.mckinsey.com/a2a-server-skills";
 
 /// Adds the tools of MCP servers that no manifest declares.
 pub(super) fn add_tools(all: &mut Manifests, announced: Vec<AnnouncedTool>) {
@@ -90,8 +90,7 @@ fn describe_agent(found: &AnnouncedAgent) -> Resource {
     spec.insert("executionEngine".into(), json!({"name": A2A_ENGINE}));
     let skill = |skill: &bosun_engine::agent_server::AgentSkill| json!({"id": skill.id, "name": skill.name, "description": skill.description, "tags": skill.tags});
     let skills = Value::from_iter(skills.iter().map(skill)).to_string();
-    let mut annotations =
-        BTreeMap::from([(A2A_SERVER_NAME.to_owned(), server.clone()), (SERVER_SKILLS.to_owned(), skills)]);
+    let mut annotations = BTreeMap::from([(A2A_SERVER_NAME.to_owned(), server.clone()), (SKILLS.to_owned(), skills)]);
     annotations.extend(address.clone().map(|address| (SERVER_ADDRESS.to_owned(), address)));
     announced(found, ResourceKind::Agent, ManifestBody { labels: labels(server), annotations, spec })
 }

@@ -63,16 +63,18 @@ impl Serve {
             None => None,
         };
         let app = App::open(&config, telemetry.exports_spans()).await?;
-        writeln!(
-            std::io::stdout(),
-            "listening on http://{} with {}, data in {}",
+        let over_grpc = match &grpc {
+            Some(grpc) => format!("gRPC on {}\n", grpc.local_addr()?),
+            None => String::new(),
+        };
+        let started = format!(
+            "listening on http://{} with {}, data in {}\n{over_grpc}",
             listener.local_addr()?,
             agents(&app.agents),
             config.data.display()
-        )?;
-        if let Some(grpc) = &grpc {
-            writeln!(std::io::stdout(), "gRPC on {}", grpc.local_addr()?)?;
-        }
+        );
+        // In one piece: a supervisor may read the first line and close the pipe.
+        std::io::stdout().write_all(started.as_bytes())?;
         if config.until_stdin_ends {
             stop_with_stdin(stopping.clone());
         }

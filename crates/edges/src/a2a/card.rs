@@ -16,7 +16,7 @@ use bosun_engine::{
     Agent, Registry,
     resource::{ResourceKind, ResourceOrigin},
 };
-use bosun_reading::a2a_options::A2aOptions;
+use bosun_reading::a2a_options::{A2aOptions, SKILLS};
 use serde_json::{Value, json};
 
 use super::{
@@ -167,10 +167,17 @@ fn answer(
         (header::LAST_MODIFIED, value(changed_at(app, registry, agent).to_http_date())),
         (header::VARY, HeaderValue::from_static("a2a-version, host")),
     ];
-    if headers.get_all(header::IF_NONE_MATCH).iter().any(|known| known == tag.as_str()) {
+    if is_known(headers, &tag) {
         return (StatusCode::NOT_MODIFIED, fields).into_response();
     }
     (fields, body).into_response()
+}
+
+/// Whether the client has the card with this tag: `If-None-Match` is a list, and caches may have weakened its tags.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut known = values.flat_map(|value| value.split(',')).map(str::trim);
+    known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 /// When the card last changed: with the agent, or with the files that it comes from.
@@ -232,7 +239,7 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
     }
 }
 
-/// What the agent is for, and each of its tools.
+/// What the agent is for, the skills that its manifest names, and each of its tools.
 fn skills(registry: &Registry, agent: &Agent, description: &str, shows_tools: bool) -> Vec<AgentSkill> {
     let own = AgentSkill {
         id: agent.name.clone(),
@@ -240,6 +247,15 @@ fn skills(registry: &Registry, agent: &Agent, description: &str, shows_tools: bo
         description: description.to_owned(),
         tags: vec!["agent".to_owned()],
     };
+    // A list that cannot be read was reported when the manifest was read.
+    let annotated = agent.annotations.get(SKILLS).filter(|_| shows_tools);
+    let annotated: Vec<AgentSkill> = annotated.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    let annotated = annotated.into_iter().map(|mut skill| {
+        if skill.tags.is_empty() {
+            skill.tags.push("skill".to_owned());
+        }
+        skill
+    });
     let tools = agent.tools.iter().filter(|_| shows_tools).map(|tool| {
         let described = registry.tool(&agent.namespace, tool.tool());
         let description = tool.description.clone().or_else(|| described.map(|tool| tool.description.clone()));
@@ -251,7 +267,7 @@ fn skills(registry: &Registry, agent: &Agent, description: &str, shows_tools: bo
             tags: vec![category.unwrap_or_else(|| "tool".to_owned())],
         }
     });
-    std::iter::once(own).chain(tools).collect()
+    std::iter::once(own).chain(annotated).chain(tools).collect()
 }
 
 /// The agent that a path names, for routes that have a name.

@@ -64,13 +64,12 @@ pub(crate) fn owns(path: &str) -> bool {
 /// Whether a path of this edge is an endpoint of JSON-RPC.
 fn is_rpc(path: &str) -> bool {
     let Some(below) = path.strip_prefix(DEFAULT_BASE) else { return false };
-    let mut parts = below.split('/').skip(1);
-    let rest: Vec<&str> = match parts.next() {
-        Some("agents") => parts.skip(2).collect(),
-        Some(first) => std::iter::once(first).chain(parts).collect(),
-        None => Vec::new(),
+    let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+    let of_agent = match &parts[..] {
+        ["agents", _, _, rest @ ..] => rest,
+        other => other,
     };
-    matches!(rest[..], [] | [""] | ["message", _] | ["tasks", "resume"])
+    matches!(of_agent, [] | ["message", _] | ["tasks", "resume"])
 }
 
 /// The agent that a path names; without a name it is the default agent of the namespace.
@@ -120,11 +119,12 @@ mod tests {
     #[test]
     fn endpoints_of_json_rpc_are_distinguished_from_routes() {
         for path in
-            ["/a2a", "/a2a/", "/a2a/agents/ns/a", "/a2a/agents/ns/a/", "/a2a/message/stream", "/a2a/tasks/resume"]
+            ["/a2a", "/a2a/", "/a2a/agents/ns/a", "/a2a/agents/ns/a/", "/a2a/message/stream", "/a2a/tasks/resume/"]
         {
             assert!(owns(path) && is_rpc(path), "{path}");
         }
         for path in [
+            "/a2a/agents",
             "/a2a/tasks",
             "/a2a/tasks/t",
             "/a2a/message:send",

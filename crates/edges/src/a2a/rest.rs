@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use axum::{
-    extract::{FromRequest, FromRequestParts as _, RawPathParams, Request},
+    extract::{FromRequest, FromRequestParts as _, MatchedPath, RawPathParams, Request},
     http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse as _, Response},
 };
@@ -131,7 +131,9 @@ impl RestRequest {
         let mapping = app.error_mapping();
         let activated = negotiate::activates_client_tools(&headers);
         let answered = async {
-            let by_path = if uri.path().contains("/v1/") { Generation::V03 } else { Generation::V1 };
+            // The route, and not the path: a namespace or an agent may be called `v1`.
+            let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
+            let by_path = if route.contains("/v1/") { Generation::V03 } else { Generation::V1 };
             let generation = negotiate::generation(&headers, &uri)?.unwrap_or(by_path);
             let agent = path.find(&app, &namespace)?;
             let namespace = bosun_core::Namespace::clone(&namespace);

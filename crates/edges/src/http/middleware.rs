@@ -37,10 +37,12 @@ pub(crate) fn wrap(router: Router, app: AppState) -> Router {
     let observer = Observer::new(app.engine.settings().exports_spans);
     let state = Middleware { app, hosts, observer };
     router
-        .method_not_allowed_fallback(async || {
-            ApiError::new(Code::MethodNotAllowed, "this route does not allow this method")
-        })
+        .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(Arc::new(state), handle))
+}
+
+pub(super) async fn method_not_allowed() -> ApiError {
+    ApiError::new(Code::MethodNotAllowed, "this route does not allow this method")
 }
 
 async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request, next: Next) -> Response {

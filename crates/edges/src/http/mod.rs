@@ -4,11 +4,11 @@ pub(crate) mod answer;
 mod drain;
 pub(crate) mod error;
 pub(crate) mod error_echo;
+pub(crate) mod extra_slashes;
 pub(crate) mod extract;
 pub(crate) mod guard;
 #[cfg(feature = "grpc")]
 mod http2;
-pub(crate) mod leading_slashes;
 pub(crate) mod metrics;
 pub(crate) mod middleware;
 mod observe;

@@ -25,6 +25,7 @@ use bosun_engine::{
     testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock, WithheldTool},
     webhook::PostWebhooks,
 };
+use bosun_reading::a2a_options::SKILLS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -121,6 +122,7 @@ impl TestServer {
         let mut careful = agent(&Namespace::default(), "careful-assistant", "default", &["risky"]);
         careful.annotations = BTreeMap::from([("bosun.dev/a2a-default".to_owned(), "true".to_owned())]);
         registry.add_agent(careful);
+        registry.add_agent(agent(&Namespace::default(), "v1", "default", &[]));
         let assembler = Arc::new(Lenient(registry));
         Self::of(model, ledger, assembler, EngineSettings::default()).await
     }
@@ -314,6 +316,7 @@ fn registry(model: &Arc<ScriptedModel>, ledger: &Arc<CallLedger>) -> Registry {
     messenger.annotations = BTreeMap::from([
         ("bosun.dev/a2a-reply".to_owned(), "message".to_owned()),
         ("bosun.dev/a2a-input-modes".to_owned(), "application/pdf, image/*".to_owned()),
+        (SKILLS.to_owned(), r#"[{"id": "sum", "name": "Sum", "description": "Adds", "tags": ["math"]}]"#.to_owned()),
     ]);
     registry.add_agent(messenger);
     add_agent(&mut registry, &default, "without-model", "gone", &[]);

@@ -49,9 +49,26 @@ async fn a_card_may_be_cached() {
     let tag = first.header("etag").unwrap().to_owned();
     let again = world.send("GET", "/.well-known/agent-card.json", &[("if-none-match", &tag)], "").await;
     assert_eq!((again.status.as_u16(), &again.body), (304, &Value::Null));
+    for known in [format!("\"other\", {tag}"), format!("W/{tag}"), "*".to_owned()] {
+        let again = world.send("GET", "/.well-known/agent-card.json", &[("if-none-match", &known)], "").await;
+        assert_eq!(again.status, 304, "{known}");
+    }
     let other =
         world.send("GET", "/.well-known/agent-card.json", &[("if-none-match", &tag), ("a2a-version", "1.0")], "").await;
     assert_eq!(other.status, 200, "a card of another version is another card");
+}
+
+#[tokio::test(start_paused = true)]
+async fn skills_are_the_agent_those_of_its_annotation_and_its_tools() {
+    let path = "/a2a/agents/default/messenger/.well-known/agent-card.json";
+    let card = saying("Hello!").await.send("GET", path, V1, "").await.ok();
+    let ids: Vec<_> = card["skills"].as_array().unwrap().iter().map(|skill| &skill["id"]).collect();
+    assert_eq!(ids, ["messenger", "sum", "messenger/ask_client"], "{card}");
+    assert_eq!(card["skills"][1], json!({"id": "sum", "name": "Sum", "description": "Adds", "tags": ["math"]}));
+    let guarded = saying("Hello!").await.guarded(&policy(keys()));
+    let headers = [("authorization", "Bearer sk-own"), ("a2a-version", "1.0")];
+    let card = guarded.send("GET", path, &headers, "").await.ok();
+    assert_eq!(card["skills"].as_array().unwrap().len(), 1, "{card}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,6 +102,21 @@ async fn bad_definitions_are_refused_all_at_once_with_the_providers_messages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_its_own_schema_forbids_is_never_handed_out() {
+    let world = TestServer::new(ScriptedModel::always(vec![
+        ScriptedTurn::call("calculator", &json!({})),
+        ScriptedTurn::call("calculator", &json!({"expression": "1"})),
+        ScriptedTurn::say("done"),
+    ]))
+    .await;
+    let task = call(&world, "SendMessage", with_tools("m1")).await["task"].clone();
+    let [open] = &calls(&task)[..] else { panic!("one call: {task}") };
+    assert_eq!(open["function"]["arguments"], json!({"expression": "1"}));
+    let [refused] = &tool_results_sent(&world)[..] else { panic!("one result") };
+    assert!(refused.contains("Missing required parameter: expression"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn partial_results_keep_the_task_waiting_and_list_what_is_open() {
     let (world, task) = waiting_for_two().await;
     let open = calls(&task);

@@ -253,6 +253,9 @@ async fn the_worst_megabyte_is_refused_or_answered() {
         assert!(prost::Message::encoded_len(&asked) <= MIB, "{name}");
         let answered = client.send_message(asked).await;
         assert_eq!(answered.as_ref().err().map(Status::code), expect, "{name}: {:.300}", format!("{answered:?}"));
+        // They are counted, and not read: the limits of a body would refuse them only after that.
+        let is_counted = answered.is_err_and(|status| status.message().ends_with(" are the most"));
+        assert_eq!(is_counted, name == "parts", "{name}");
     }
     let id = "x".repeat(MIB - 128);
     let read = pb::GetTaskRequest { id: id.clone(), ..Default::default() };

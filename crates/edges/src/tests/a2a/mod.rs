@@ -7,6 +7,8 @@ mod files;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod malformed;
+mod other_edge;
+mod paths;
 mod push;
 mod rights;
 mod seed;

@@ -70,6 +70,14 @@ async fn a_request_with_the_extension_gets_neither_alias() {
     let status_message = &sent["result"]["status"]["message"];
     assert_eq!((status_message.get("toolCalls"), status_message.get("content")), (None, None), "{sent}");
     assert_eq!(status_message["parts"][1]["data"]["toolCalls"][0]["function"]["name"], "calculator");
+    // Nor a stream that stays open over the wait.
+    let streamed = super::stream(&world, V03, "message/stream", json!({
+        "message": {"kind": "message", "messageId": "m2", "role": "user", "parts": [{"kind": "text", "text": "25%?"}]},
+        "metadata": {super::TOOLS: {"tools": [calculator()]}},
+    })).await;
+    let last = streamed.rest().await.pop().unwrap().data["result"].clone();
+    assert_eq!((&last["status"]["state"], &last["final"]), (&json!("input-required"), &json!(true)), "{last}");
+    assert_eq!(last["status"]["message"].get("toolCalls"), None, "{last}");
 }
 
 #[tokio::test(start_paused = true)]
