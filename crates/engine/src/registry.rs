@@ -4,6 +4,7 @@
 //! query reads it at submission (definitions are frozen there) and for the model and the runner at each step
 //! (credentials are live).
 
+mod catalogs;
 mod servers;
 mod team;
 
@@ -217,6 +218,7 @@ pub struct Registry {
     pub(crate) user_connections: Option<Arc<dyn UserConnections>>,
     /// The resources of the tools that ship with the server: each namespace has them.
     builtin_tools: Vec<Resource>,
+    catalogs: catalogs::AgentCatalogs,
 }
 
 /// Everything that is configured in one namespace, by name.

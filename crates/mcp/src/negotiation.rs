@@ -266,11 +266,8 @@ mod tests {
         let (unread, asked) = (Arc::new(AtomicUsize::new(1)), Arc::<std::sync::Mutex<Vec<String>>>::default());
         let tasks = tokio_util::task::TaskTracker::new();
         let running = tasks.spawn(program.run(theirs, Arc::clone(&unread), Arc::clone(&asked)));
-        let listener = Listener {
-            progress: Arc::default(),
-            list_changed: Arc::default(),
-            elicitation: ElicitationPolicy::default(),
-        };
+        let listener =
+            Listener { progress: Arc::default(), list_changed: Arc::default(), elicitation: ElicitationPolicy::Refuse };
         let (read, write) = tokio::io::split(ours);
         let began = Instant::now();
         let is_unread = || unread.load(Ordering::Relaxed) > 0;

@@ -425,3 +425,39 @@ async fn a_command_shows_the_arguments_and_takes_nothing_but_yes_for_an_approval
         assert_eq!(said.contains("the user rejected this call"), !is_approved, "{answer:?}: {said}");
     }
 }
+
+/// A person edits what the model wrote, not what the agent sets.
+#[tokio::test]
+async fn an_edit_changes_nothing_that_the_agent_sets() {
+    let tool = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: send}
+spec:
+  type: builtin
+  builtin: {name: noop}
+  description: Sends
+  approval: {required: true}
+  inputSchema:
+    type: object
+    properties: {to: {type: string}, sender: {type: string}}
+    required: [to, sender]
+";
+    let entry = "[{type: custom, name: send_as_us, partial: {name: send, parameters: [{name: sender, value: us}]}}]";
+    let script = "
+scenes:
+  - when: go
+    turns:
+      - call: [{tool: send_as_us, arguments: {to: ada}}]
+      - say: '{{ result.send_as_us }}'
+";
+    let manifests = agent(entry, tool, script);
+    let server = Server::start_with(manifests.path()).await;
+    let client = Client::of(&server.base);
+    let asked = ask(&client, "q", "tester", "go").await;
+    assert_eq!(asked["approvals"][0]["arguments"], json!({"to": "ada", "sender": "us"}), "{asked}");
+    let edit = json!({"decision": "approved", "arguments": {"to": "eve", "sender": "someone else"}});
+    let decided = decide(&client, "q", &edit).await;
+    let ran: Value = serde_json::from_str(decided.body["response"].as_str().unwrap()).unwrap();
+    assert_eq!(ran, json!({"to": "eve", "sender": "us"}), "{decided:?}");
+}

@@ -217,7 +217,8 @@ async fn records_are_read_up_to_a_total_size() {
     large.records[0].records = (0..200).map(record).collect();
     // A page has to fit into one answer.
     large.faults.page_bytes = Some(4 << 20);
-    let (world, nango) = world(large, &[]).await;
+    // On a busy machine, a debug build needs more than the default to read all of it.
+    let (world, nango) = world(large, &["--tool-timeout", "5m"]).await;
     let server = world.start().await;
     // In an order of the caller's own, what changed last is not what is asked for.
     let input = json!({"operation": "fetch", "orderBy": "id", "excludeFields": ["text"]});
@@ -435,6 +436,12 @@ async fn an_end_user_has_connections_of_their_own_and_no_others() {
     // A tag that only begins alike is another user.
     let (code, _) = fetch(Some("ali")).await.unwrap_err();
     assert_eq!(code, "provider_not_connected");
+    // A filter that the server ignores hands out no connection of another user.
+    nango.change(|state| state.faults.ignore_filters = true);
+    let (code, _) = fetch(Some("bob")).await.unwrap_err();
+    assert_eq!(code, "provider_not_connected");
+    assert_eq!(state_of(Some("bob"), "fetch_emails").await.0, "unavailable");
+    nango.change(|state| state.faults.ignore_filters = false);
     nango.change(|state| {
         state.connections.push(NangoConnection {
             connection_id: "bobs-mail".into(),

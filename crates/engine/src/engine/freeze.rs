@@ -273,7 +273,11 @@ impl Inner {
             }
             None => &agent.model,
         };
-        let mut tools = registry.tools_of(namespace, agent, submission.selected_tools.as_deref())?;
+        let selected = submission.selected_tools.as_deref();
+        let tools = match &submission.tool_filter {
+            Some(selection) => filter(namespace, &*registry.catalog_of(namespace, agent, selected)?, selection)?,
+            None => registry.tools_of(namespace, agent, selected)?,
+        };
         let ceilings = self.settings.ceilings;
         let mut absent = match &submission.selected_tools {
             None => registry.warn_of_absent(namespace, agent),
@@ -284,9 +288,6 @@ impl Inner {
                 format!("`{option}` of agent `{}`, {asked}, was narrowed to the limit of {granted}", agent.name)
             },
         ));
-        if let Some(selection) = &submission.tool_filter {
-            tools = filter(namespace, tools, selection)?;
-        }
         let missing: BTreeSet<String> = tools.iter().flat_map(|tool| tool.missing_presets(parameters)).collect();
         if !missing.is_empty() {
             return Err(EngineError::MissingParameters(MissingValues { names: missing.into_iter().collect() }));
@@ -427,10 +428,8 @@ fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<
 
 /// The agent's tools that the query selects. An unknown name is an error: a misspelt name must not silently remove a
 /// tool.
-fn filter(namespace: &Namespace, tools: Vec<Tool>, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
+fn filter(namespace: &Namespace, catalog: &Catalog, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
     let not_found = |names| EngineError::ToolsNotFound { namespace: namespace.clone(), names };
-    let catalog = Catalog::new(0, tools)
-        .map_err(|faults| not_found(faults.into_iter().map(|fault| fault.to_string()).collect()))?;
     let selected = catalog.select(selection).map_err(|unknown| not_found(unknown.0))?;
     Ok(selected.into_iter().cloned().collect())
 }

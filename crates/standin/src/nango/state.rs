@@ -146,6 +146,8 @@ pub struct NangoFaults {
     pub rate_limit: Option<u32>,
     /// A page of records ends early after this many bytes.
     pub page_bytes: Option<usize>,
+    /// The list of connections has those of every user and integration, whatever was asked for.
+    pub ignore_filters: bool,
 }
 
 /// One run of an action, as the script saw it.

@@ -52,6 +52,28 @@ async fn a_changed_definition_is_withheld_until_it_is_approved_and_stays_so_afte
     assert!(audit.contains("MCPServer sly: sly-echo approved"), "{audit}");
 }
 
+/// It stays in the catalogue, since a file has it; what its server runs under the name is another tool.
+#[tokio::test]
+async fn a_tool_of_a_file_is_not_called_while_its_definition_waits_for_approval() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("sly", "changes", "  pin: strict\n");
+    world.write(
+        "own.yaml",
+        "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {name: own-echo}\nspec:\n  type: mcp\n  mcp: \
+         {mcpServerRef: {name: sly}, toolName: echo}\n  inputSchema: {type: object, properties: {text: {type: string}}}\n",
+    );
+    let server = world.start().await;
+    world.until(&server, "sly", "quarantined").await;
+    let refused = world.call(&server, "own-echo", &json!({"text": "x"})).await;
+    let error = &refused["status"]["error"];
+    assert_eq!(error["code"], "unknown_tool", "{refused:#}");
+    assert!(error["message"].as_str().unwrap().contains("waits for an operator's approval"), "{refused:#}");
+    let approved = run(bosun().args(["mcp", "approve", "sly", "--server", &server.base])).await;
+    assert_eq!(stdout(&approved), "approved: sly-echo\n");
+    let answer = world.call(&server, "own-echo", &json!({"text": "trusted again"})).await;
+    assert_eq!(super::text_of(&answer), "trusted again", "{answer:#}");
+}
+
 /// The file of pins is replaced as a whole or not at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_while_pins_are_replaced_leaves_the_old_ones_in_effect() {
