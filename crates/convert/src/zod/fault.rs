@@ -67,8 +67,8 @@ impl ZodProblem {
 /// Maximum number of tools that one fault lists.
 const MOST_TOOLS_LISTED: usize = 8;
 
-/// The faults of a source in the order of their positions, each once. A fault that several tools share says which: none
-/// of them is left out without a word.
+/// The faults of a source in the order of their positions, each once. A fault that several tools share lists them, so
+/// that every tool that is left out is reported.
 pub(super) fn locate_all(mut problems: Vec<ZodProblem>, locator: &Locator<'_>) -> Vec<ZodFault> {
     problems.sort_by(|a, b| (a.offset, &a.message, a.tool).cmp(&(b.offset, &b.message, b.tool)));
     problems.dedup();
