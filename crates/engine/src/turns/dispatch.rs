@@ -108,10 +108,12 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
             }
         }
         CallStart::Run(mut prepared) => {
-            if prepared.call.tool.binding.is_resumed_by_runner()
-                && prepared.pending.is_none()
-                && let Err(error) = make_start_durable(driver).await
-            {
+            // What is sent to a runner that continues a call elsewhere cannot be taken back: neither its start nor an answer.
+            let is_sent_on = match (&prepared.pending, &prepared.answer) {
+                (None, _) => prepared.call.tool.binding.is_resumed_by_runner(),
+                (Some(_), answer) => answer.is_some(),
+            };
+            if is_sent_on && let Err(error) = make_start_durable(driver).await {
                 return (None, Err(error));
             }
             cached_under = prepared.cached_under.take();
