@@ -458,6 +458,8 @@ scenes:
     assert_eq!(asked["approvals"][0]["arguments"], json!({"to": "ada", "sender": "us"}), "{asked}");
     let edit = json!({"decision": "approved", "arguments": {"to": "eve", "sender": "someone else"}});
     let decided = decide(&client, "q", &edit).await;
-    let ran: Value = serde_json::from_str(decided.body["response"].as_str().unwrap()).unwrap();
+    // The line after it tells the model of the edit.
+    let result = decided.body["response"].as_str().and_then(|response| response.lines().next());
+    let ran: Value = serde_json::from_str(result.unwrap()).unwrap();
     assert_eq!(ran, json!({"to": "eve", "sender": "us"}), "{decided:?}");
 }
