@@ -32,7 +32,7 @@ use crate::listener::Listener;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often is looked whether it has read the request.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Added to the ids of `server/discover`, so that a late answer is not taken for that of a request of the second session.
+/// Added to the ids of `server/discover`, so that a late answer is not mistaken for that of a request of the second session.
 const PROBE_IDS: i64 = 2_000_000_000;
 
 /// How a session begins.
@@ -82,13 +82,13 @@ pub(crate) async fn begin<T>(
 where
     T: Transport<RoleClient> + 'static,
 {
-    let serve = |transport: Lent<T>, opening: Opening| {
+    let serve = |transport: ReturnedTransport<T>, opening: Opening| {
         serve_client_with_lifecycle_and_ct(listener.clone(), transport, opening.lifecycle(), stop.clone())
     };
     if opening == Opening::Older {
-        return Ok(serve(Lent::new(transport).0, opening).await?);
+        return Ok(serve(ReturnedTransport::new(transport).0, opening).await?);
     }
-    let (lent, mut returned) = Lent::new(transport);
+    let (lent, mut returned) = ReturnedTransport::new(transport);
     let ignoring = async {
         while is_unread() {
             tokio::time::sleep(LOOK_INTERVAL).await;
@@ -109,7 +109,7 @@ where
     let Ok(transport) = returned.try_recv() else {
         return Err(refused.map_or(NegotiationError::AnsweredLate, NegotiationError::Failed));
     };
-    let (mut lent, _) = Lent::new(transport);
+    let (mut lent, _) = ReturnedTransport::new(transport);
     let answered_late = Arc::clone(&lent.answered_late);
     lent.is_probing = false;
     match serve(lent, Opening::Older).await {
@@ -124,7 +124,7 @@ fn is_newer(code: ErrorCode) -> bool {
 }
 
 /// A transport that is returned when it is dropped, so that a second attempt can use it.
-struct Lent<T> {
+struct ReturnedTransport<T> {
     transport: Option<T>,
     owner: Option<oneshot::Sender<T>>,
     /// Whether an answer to `server/discover` is awaited.
@@ -133,7 +133,7 @@ struct Lent<T> {
     answered_late: Arc<AtomicBool>,
 }
 
-impl<T> Lent<T> {
+impl<T> ReturnedTransport<T> {
     fn new(transport: T) -> (Self, oneshot::Receiver<T>) {
         let (owner, returned) = oneshot::channel();
         let lent =
@@ -142,7 +142,7 @@ impl<T> Lent<T> {
     }
 }
 
-impl<T> Drop for Lent<T> {
+impl<T> Drop for ReturnedTransport<T> {
     fn drop(&mut self) {
         if let (Some(transport), Some(owner)) = (self.transport.take(), self.owner.take()) {
             // A session that has begun has no second attempt.
@@ -151,7 +151,7 @@ impl<T> Drop for Lent<T> {
     }
 }
 
-impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Lent<T> {
+impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for ReturnedTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -306,7 +306,7 @@ mod tests {
 
     /// As of one behind a program that reads its input for it.
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_comes_late_is_taken_for_what_it_says() {
+    async fn an_answer_that_comes_late_decides_the_protocol() {
         let older = TestProgram { starts_in: 0, discover: Some((15, false)), initialize: true };
         check(&begun(Opening::Either, older).await, "2025-11-25", &["server/discover", "initialize"], 15);
         let newer = TestProgram { starts_in: 0, discover: Some((15, true)), initialize: false };
