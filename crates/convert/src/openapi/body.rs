@@ -138,13 +138,16 @@ fn form(
     Ok(styles.iter().map(pair).collect::<Vec<_>>().join("&"))
 }
 
-/// The template of a form in parts, a pair for each field, and the codes and messages of its warnings.
+/// The code and the message of a warning about a form.
+type FormWarning = (&'static str, String);
+
+/// The template of a form in parts, a pair for each field, and its warnings.
 fn multipart(
     api: &OpenApiDocument<'_>,
     schema: Option<&Value>,
     encoding: Option<&Value>,
     property: &str,
-) -> Result<(String, Vec<(&'static str, String)>), String> {
+) -> Result<(String, Vec<FormWarning>), String> {
     let properties = schema.and_then(|schema| resolved(api, schema)?.get("properties")?.as_object());
     let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
         return Err("it sends its body in parts (multipart), and their names are not listed".to_owned());
