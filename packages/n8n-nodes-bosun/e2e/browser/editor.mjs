@@ -8,9 +8,13 @@ import { REPOSITORY } from '../lib.mjs';
 /** Only the newest version is shown in the docs, and only when new pictures are wanted. */
 const isPhotographed = Boolean(process.env.E2E_SCREENSHOTS);
 
+const PATIENCE_MS = 180_000;
+
 export async function openEditor(n8n) {
 	const browser = await puppeteer.launch({ args: chromium.args, executablePath: await chromium.executablePath(), headless: 'shell', defaultViewport: { width: 1280, height: 800 } });
 	const page = await browser.newPage();
+	// The editor is many files, and machines that test are busy.
+	page.setDefaultTimeout(PATIENCE_MS);
 	const [name, value] = n8n.cookie.split('=');
 	await browser.setCookie({ name, value, domain: '127.0.0.1', path: '/', httpOnly: true });
 	// n8n binds a session to the browser that logged in.
@@ -20,8 +24,8 @@ export async function openEditor(n8n) {
 	return {
 		async open(workflowId) {
 			await page.goto(`${n8n.url}/workflow/${workflowId}`, { waitUntil: 'domcontentloaded' });
-			await page.waitForSelector(node('ARK Agent'), { timeout: 60_000 });
-			await page.waitForSelector('[data-test-id="edge"]', { timeout: 20_000 });
+			await page.waitForSelector(node('ARK Agent'));
+			await page.waitForSelector('[data-test-id="edge"]');
 			// A list of advice that newer versions lay over the canvas.
 			await (await page.$('[data-test-id="suggested-actions-close"]'))?.click();
 		},
@@ -45,7 +49,7 @@ export async function openEditor(n8n) {
 		async openNode(title) {
 			const box = await (await page.$(node(title))).boundingBox();
 			await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2, { count: 2 });
-			await page.waitForSelector('[data-test-id="parameter-input"]', { timeout: 20_000 });
+			await page.waitForSelector('[data-test-id="parameter-input"]');
 		},
 
 		async panelText() {
