@@ -214,7 +214,7 @@ def form(document, content):
     encoding = dict(content.get("encoding") or {})
     for name, member in (members or {}).items():
         member = follow(document, member)
-        is_object = isinstance(member, dict) and (member.get("type") == "object" or "properties" in member)
+        is_object = isinstance(member, dict) and (kind_of(document, member) == "object" or "properties" in member)
         if is_object and not {"style", "explode"} & set(encoding.get(name) or {}):
             encoding[name] = {"contentType": "application/json"}
     return {**content, "encoding": encoding}
@@ -224,8 +224,7 @@ def texts(document, media, content):
     """A form has texts only. It reads numbers in some places of a form and not in others, so that none are left."""
     if not isinstance(content, dict) or not media.lower().startswith(("application/x-www-form-urlencoded", "multipart/")):
         return content
-    if media.lower().startswith("application/"):
-        content = form(document, content)
+    content = form(document, content)
     return {**content, "schema": as_text(document, content.get("schema", {}), content.get("encoding") or {})}
 
 
@@ -262,12 +261,15 @@ def as_text(document, schema, encoding=None, depth=0):
 
 
 def kind_of(document, schema, depth=0):
-    """The type of a schema, or the one that a part of its `allOf` has."""
+    """The type of a schema: its own, that of a part of its `allOf`, or the one that all parts of a choice have."""
     schema = follow(document, schema)
     if not isinstance(schema, dict) or depth > 12:
         return None
-    parts = (kind_of(document, part, depth + 1) for part in schema.get("allOf") or [])
-    return schema.get("type") or next((kind for kind in parts if kind), None)
+    own = schema.get("type")
+    own = next((kind for kind in own if kind != "null"), None) if isinstance(own, list) else own
+    kinds = lambda keyword: [kind_of(document, part, depth + 1) for part in schema.get(keyword) or []]
+    choices = {kind for keyword in ("anyOf", "oneOf") for kind in kinds(keyword)}
+    return own or next(filter(None, kinds("allOf")), choices.pop() if len(choices) == 1 else None)
 
 
 def plain(value):
