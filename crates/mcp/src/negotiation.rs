@@ -65,10 +65,16 @@ impl Opening {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NegotiationError {
     #[error(transparent)]
-    Failed(#[from] ClientInitializeError),
+    Failed(Box<ClientInitializeError>),
     /// It has answered `server/discover` after `initialize` was sent: it speaks the newer protocol.
     #[error("the server answered the first request late")]
     AnsweredLate,
+}
+
+impl From<ClientInitializeError> for NegotiationError {
+    fn from(error: ClientInitializeError) -> Self {
+        Self::Failed(Box::new(error))
+    }
 }
 
 /// Begins a session with a program. `is_unread` says whether the program has not yet read all that was written to it.
@@ -107,7 +113,7 @@ where
     };
     // It was returned when the first attempt ended.
     let Ok(transport) = returned.try_recv() else {
-        return Err(refused.map_or(NegotiationError::AnsweredLate, NegotiationError::Failed));
+        return Err(refused.map_or(NegotiationError::AnsweredLate, NegotiationError::from));
     };
     let (mut lent, _) = ReturnedTransport::new(transport);
     let answered_late = Arc::clone(&lent.answered_late);
