@@ -101,7 +101,10 @@ describe('sample workflows', () => {
 		const started = Date.now();
 		const item = await run('bosun-many', { input: 'Add one to five numbers' });
 		assert.equal(item.response, '11 21 31 41 51');
-		assert(Date.now() - started < 1500, `five tools of 300 ms took ${Date.now() - started} ms`);
+		const elapsed = Date.now() - started;
+		// One after the other, they would take no longer than the whole run, however slow the machine is.
+		const together = item.toolExecutionHistory.reduce((sum, { duration }) => sum + parseInt(duration, 10), 0);
+		assert(together > elapsed, `the times of five tools are ${together} ms together, in a run of ${elapsed} ms`);
 	});
 
 	it('7: Workflow Tool, Code Tool with a schema, MCP Client, Think, a node as a tool', async () => {
