@@ -224,6 +224,8 @@ ceilings! {
     SCHEMA_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
     /// Cached toolsets
     TOOLSET_CACHE_BYTES: Cache = 64 * MIB, Bytes, Excess::Evicted;
+    /// Cached catalogues of agents, with the search index that `toolFilter` uses
+    CATALOG_CACHE_BYTES: Cache = 256 * MIB, Bytes, Excess::Evicted;
     /// Cached lists of validated tool definitions
     DEFINITION_CACHE_BYTES: Cache = 32 * MIB, Bytes, Excess::Evicted;
     /// Waiting queries that are kept in memory

@@ -87,6 +87,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ("PAGE_BYTES", "crates/engine/src/testing/finding_clauses.rs", "a_page_of_large_answers_is_short"),
     ("SCHEMA_CACHE_BYTES", "crates/core/src/schema/cache.rs", "patterns_weigh_what_they_take"),
     ("TOOLSET_CACHE_BYTES", "crates/engine/src/turns/toolset_cache.rs", "the_least_recently_used_is_evicted"),
+    (
+        "CATALOG_CACHE_BYTES",
+        "crates/engine/src/registry/catalogs.rs",
+        "the_catalogues_of_many_agents_are_bounded_by_their_size",
+    ),
     ("DEFINITION_CACHE_BYTES", "crates/core/src/tool/definition/cache.rs", "what_is_kept_is_bounded"),
     (
         "RESULT_CACHE_BYTES",

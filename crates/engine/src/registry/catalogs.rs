@@ -1,21 +1,37 @@
 //! The catalogues of agents, for queries that choose among the tools of their agent.
 //!
 //! A catalogue, and its search index, is made by the first such query and serves all queries until the registry is
-//! replaced: once per agent and generation.
+//! replaced: once per agent and generation. Clients store agents, so the cache is bounded: the least recently used
+//! catalogues are evicted, and one that is larger than the cache serves its own query only.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bosun_core::{Namespace, Tool, tool::catalog::Catalog};
+use bosun_core::{Namespace, Tool, cache::WeightedCache, ceiling::CATALOG_CACHE_BYTES, tool::catalog::Catalog};
 
 use super::{Agent, Registry};
 use crate::EngineError;
 
+type CachedCatalogs = WeightedCache<(Namespace, String), Arc<Catalog>>;
+
 /// The catalogues that were made so far, by namespace and agent.
-#[derive(Debug, Default)]
-pub(super) struct AgentCatalogs(Mutex<HashMap<(Namespace, String), Arc<Catalog>>>);
+#[derive(Debug)]
+pub(super) struct AgentCatalogs(Mutex<CachedCatalogs>);
+
+impl AgentCatalogs {
+    fn new(capacity: usize) -> Self {
+        Self(Mutex::new(WeightedCache::new(capacity)))
+    }
+
+    fn known(&self) -> MutexGuard<'_, CachedCatalogs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for AgentCatalogs {
+    fn default() -> Self {
+        Self::new(CATALOG_CACHE_BYTES)
+    }
+}
 
 impl Clone for AgentCatalogs {
     /// A copy of a registry is the beginning of the next one, whose tools may be others.
@@ -45,13 +61,15 @@ impl Registry {
             return catalog(self.tools_of(namespace, agent, selected)?);
         }
         let key = (namespace.clone(), agent.name.clone());
-        let known = || self.catalogs.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known().get(&key) {
+        if let Some(found) = self.catalogs.known().get(&key) {
             return Ok(Arc::clone(found));
         }
-        // Not under the lock: two queries may make it at the same time, and one of the two is kept.
+        // Not under the lock: two queries may make it at the same time, and the later of the two is kept.
         let made = catalog(self.tools_of(namespace, agent, None)?)?;
-        Ok(Arc::clone(known().entry(key).or_insert(made)))
+        let weight = made.weight();
+        let evicted = self.catalogs.known().insert(key, Arc::clone(&made), weight);
+        drop(evicted);
+        Ok(made)
     }
 }
 
@@ -65,13 +83,14 @@ mod tests {
     use super::*;
     use crate::registry::AgentTool;
 
-    #[test]
-    fn a_catalogue_is_made_once_for_each_registry() {
-        let namespace = Namespace::default();
-        let tool = |description: &str| Tool::new("lookup", description, json!({"type": "object"}), Binding::External);
-        let agent = Agent {
-            namespace: namespace.clone(),
-            name: "reader".into(),
+    fn tool(description: &str) -> Tool {
+        Tool::new("lookup", description, json!({"type": "object"}), Binding::External)
+    }
+
+    fn agent(name: &str) -> Agent {
+        Agent {
+            namespace: Namespace::default(),
+            name: name.into(),
             description: None,
             prompt: None,
             parameters: Vec::new(),
@@ -84,7 +103,12 @@ mod tests {
             limits: AskedLimits::default(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_catalogue_is_made_once_for_each_registry() {
+        let (namespace, agent) = (Namespace::default(), agent("reader"));
         let found = |registry: &Registry, text: &str| {
             let catalog = registry.catalog_of(&namespace, &agent, None).unwrap();
             let selection = Selection { text: Some(text.into()), ..Selection::default() };
@@ -102,5 +126,21 @@ mod tests {
         assert_eq!(names, ["lookup"]);
         assert!(!Arc::ptr_eq(&catalog, &next));
         assert!(first.catalog_of(&namespace, &agent, Some(&["other".to_owned()])).is_err());
+    }
+
+    #[test]
+    fn the_catalogues_of_many_agents_are_bounded_by_their_size() {
+        const CAPACITY: usize = 64 * 1024;
+        let namespace = Namespace::default();
+        let mut registry = Registry { catalogs: AgentCatalogs::new(CAPACITY), ..Registry::default() };
+        registry.add_tool(namespace.clone(), tool(&"x".repeat(1024)));
+        let used = agent("used");
+        let first = registry.catalog_of(&namespace, &used, None).unwrap();
+        for number in 0..100 {
+            registry.catalog_of(&namespace, &agent(&number.to_string()), None).unwrap();
+            assert!(Arc::ptr_eq(&first, &registry.catalog_of(&namespace, &used, None).unwrap()), "in use all the time");
+            assert!(registry.catalogs.known().weight() <= CAPACITY);
+        }
+        assert!((2..50).contains(&registry.catalogs.known().len()));
     }
 }

@@ -37,12 +37,13 @@
 use std::{collections::HashMap, sync::OnceLock};
 
 use indexmap::IndexMap;
+use serde_json::json;
 
 use super::{
     Tool, name,
     routing::{RouteFault, ToolRoute},
 };
-use crate::schema;
+use crate::{json, schema};
 
 pub use search::Hit;
 pub use selection::{Selection, UnknownTools};
@@ -133,6 +134,13 @@ impl Catalog {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+
+    /// An estimate of its memory: the tools, and the index of their texts.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let texts = self.tools.values().map(|tool| json!(tool).to_string());
+        texts.map(|text| json::memory_of(&text) + 2 * text.len()).sum()
     }
 
     /// The full-text index of all tools.
