@@ -126,9 +126,26 @@ describe('ARK Tool Worker', () => {
 		await trigger.closeFunction!();
 	});
 
-	it('waits for the button in the editor', async () => {
-		const { trigger } = await start({ mode: 'manual', answer: held });
+	it('waits for the button in the editor, and is closed before its execution ends', async () => {
+		let end = () => {};
+		const { emitted, trigger } = await start({
+			mode: 'manual',
+			answer: async ({ path }) => (path.endsWith('/result') ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held()),
+			run: async () => await new Promise<IRun>((resolve) => (end = () => resolve(ended({ response: 'sunny' })))),
+		});
 		expect(ark.received).toEqual([]);
+		await trigger.manualTriggerFunction!();
+		await vi.waitFor(() => expect(emitted).toHaveLength(1));
+		// n8n ends the execution after the trigger is closed.
+		await trigger.closeFunction!();
+		end();
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(1));
+		expect(posts('result')[0].body).toMatchObject({ success: true, result: 'sunny' });
+		expect(claims()).toHaveLength(1);
+	});
+
+	it('claims nothing in the editor after it is closed without a call', async () => {
+		const { trigger } = await start({ mode: 'manual', answer: held });
 		await trigger.manualTriggerFunction!();
 		await vi.waitFor(() => expect(claims()).toHaveLength(1));
 		await trigger.closeFunction!();

@@ -41,9 +41,10 @@ export class ArkToolWorker implements INodeType {
 			refused: (error: ArkError) => this.emitError(new NodeOperationError(this.getNode(), error, { message: error.message, description: `The server answered with the code ${error.code}` })),
 			warn: (message) => this.logger.warn(message),
 		});
-		// In the editor, one call is enough: n8n asks for it with the button.
 		if (this.getMode() === 'manual') {
-			return { closeFunction: async () => await worker.stop(), manualTriggerFunction: async () => void worker.serve() };
+			// Not awaited: n8n ends the execution only after this function, and the call that runs waits for that end.
+			const closeFunction = async () => void worker.stop().catch((error: Error) => this.logger.warn(`The worker has not stopped cleanly: ${error.message}`));
+			return { closeFunction, manualTriggerFunction: async () => void worker.serve() };
 		}
 		void worker.serve();
 		return { closeFunction: async () => await worker.stop() };
