@@ -126,7 +126,7 @@ describe('ARK Tool Worker', () => {
 		await trigger.closeFunction!();
 	});
 
-	it('waits for the button in the editor, and is closed before its execution ends', async () => {
+	it('waits for the button in the editor, runs one call, and is closed before its execution ends', async () => {
 		let end = () => {};
 		const { emitted, trigger } = await start({
 			mode: 'manual',
@@ -136,6 +136,7 @@ describe('ARK Tool Worker', () => {
 		expect(ark.received).toEqual([]);
 		await trigger.manualTriggerFunction!();
 		await vi.waitFor(() => expect(emitted).toHaveLength(1));
+		expect(claims()[0].query.limit).toBe('1');
 		// n8n ends the execution after the trigger is closed.
 		await trigger.closeFunction!();
 		end();
