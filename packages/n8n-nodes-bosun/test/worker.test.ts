@@ -98,12 +98,13 @@ describe('ARK Tool Worker', () => {
 	it('keeps its lease while the workflow runs, and no longer', async () => {
 		let finish = () => {};
 		const { trigger } = await start({
-			parameters: { leaseSeconds: 0.15 },
+			// A third of it is not a whole number of milliseconds.
+			parameters: { leaseSeconds: 0.16 },
 			answer: async ({ path }) => (/result$|heartbeat$/.test(path) ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held()),
 			run: async () => await new Promise<IRun>((resolve) => (finish = () => resolve(ended({ done: true })))),
 		});
 		await vi.waitFor(() => expect(posts('heartbeat').length).toBeGreaterThanOrEqual(2));
-		expect(posts('heartbeat')[0]).toMatchObject({ path: '/v1/namespaces/default/tool-calls/c1/heartbeat', body: { lease: 'lease-c1', for: '0.15s' } });
+		expect(posts('heartbeat')[0]).toMatchObject({ path: '/v1/namespaces/default/tool-calls/c1/heartbeat', body: { lease: 'lease-c1', for: '0.16s' } });
 		finish();
 		await vi.waitFor(() => expect(posts('result')).toHaveLength(1));
 		const before = posts('heartbeat').length;
