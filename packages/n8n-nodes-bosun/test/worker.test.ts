@@ -112,6 +112,29 @@ describe('ARK Tool Worker', () => {
 		expect(posts('heartbeat').length - before).toBeLessThanOrEqual(1);
 	});
 
+	it('asks for no more than a server grants, and keeps the lease that it has granted', async () => {
+		const claimed = { ...call('c1'), leasedUntil: '2026-11-18T12:00:00.200Z' };
+		const { trigger } = await start({
+			parameters: { concurrency: 100, leaseSeconds: 3600 },
+			answer: async ({ path }) => {
+				if (!path.endsWith('/tool-calls')) return { body: {} };
+				return claims().length === 1 ? { headers: { date: 'Wed, 18 Nov 2026 12:00:00 GMT' }, body: { items: [claimed] } } : await held();
+			},
+			run: async () => await new Promise<IRun>(() => {}),
+		});
+		await vi.waitFor(() => expect(posts('heartbeat')).not.toEqual([]));
+		expect(claims()[0].query).toMatchObject({ limit: '32', lease: '600s' });
+		expect(posts('heartbeat')[0].body).toEqual({ lease: 'lease-c1', for: '600s' });
+		void trigger.closeFunction!();
+	});
+
+	it.each([0, -1])('runs one call at a time if its concurrency is %s', async (concurrency) => {
+		const { trigger } = await start({ answer: held, parameters: { concurrency } });
+		await vi.waitFor(() => expect(claims()).toHaveLength(1));
+		expect(claims()[0].query.limit).toBe('1');
+		await trigger.closeFunction!();
+	});
+
 	it('reports a refusal to n8n and stops', async () => {
 		const { emitError } = await start({ answer: () => ({ status: 404, body: { error: { code: 'route_not_found', message: 'there is no such path' } } }) });
 		await vi.waitFor(() => expect(emitError).toHaveBeenCalled());
