@@ -562,8 +562,32 @@ describe('calls for the engine of n8n', () => {
 });
 
 describe('streaming', () => {
+	const deltaOf = (turn: number, offset: number, text: string) => `event: agent_response_delta\ndata: ${JSON.stringify({ turn, attempt: 1, offset, delta: text })}\n\n`;
+
+	it.each([
+		['whose last turn was not read', '', ['It is sunny']],
+		['whose last turn was read in part', deltaOf(2, 0, 'It '), ['It ', 'is sunny']],
+	])('sends the whole answer of a query with two turns, %s, after the text of the first', async (_, last, answer) => {
+		let streamed = () => {};
+		const wasRead = new Promise<void>((resolve) => (streamed = resolve));
+		ark = await FakeArk.start(async ({ path }) => {
+			if (path.endsWith('/events')) return { headers: { 'content-type': 'text/event-stream' }, body: `${deltaOf(1, 0, 'Let me look that up.')}${last}` };
+			if (path.endsWith('/queries')) return { body: query('running') };
+			await wasRead;
+			return { body: { ...done, response: 'It is sunny' } };
+		});
+		const chunks: string[] = [];
+		const given = context({ url: ark.url, streaming: true });
+		given.sendChunk = ((type: string, _: number, text?: string) => {
+			chunks.push(text ?? type);
+			if (chunks.at(-1) === (last === '' ? 'Let me look that up.' : 'It ')) streamed();
+		}) as typeof given.sendChunk;
+		await new ArkAgentAdvanced().execute.call(given);
+		expect(chunks).toEqual(['begin', 'Let me look that up.', 'end', 'begin', ...answer, 'end']);
+	});
+
 	it('passes text on as it comes, and the rest at the end', async () => {
-		const delta = (offset: number, text: string) => `event: agent_response_delta\ndata: ${JSON.stringify({ turn: 1, attempt: 1, offset, delta: text })}\n\n`;
+		const delta = (offset: number, text: string) => deltaOf(1, offset, text);
 		let streamed = () => {};
 		const wasRead = new Promise<void>((resolve) => (streamed = resolve));
 		ark = await FakeArk.start(async ({ path }) => {

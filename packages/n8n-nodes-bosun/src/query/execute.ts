@@ -245,8 +245,15 @@ class ItemRun {
 	}
 
 	private streamText(queryName: string, itemIndex: number): TextStream {
-		this.context.sendChunk('begin', itemIndex);
-		return TextStream.open(this.client, queryName, (chunk) => this.context.sendChunk('item', itemIndex, chunk));
+		const begin = () => this.context.sendChunk('begin', itemIndex);
+		const text = (chunk: string) => this.context.sendChunk('item', itemIndex, chunk);
+		// The agent of n8n begins and ends each turn likewise.
+		const separate = () => {
+			this.context.sendChunk('end', itemIndex);
+			begin();
+		};
+		begin();
+		return TextStream.open(this.client, queryName, { text, separate });
 	}
 
 	/** A stopped execution reads no answer, so none should be paid for. */
