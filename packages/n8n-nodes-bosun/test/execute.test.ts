@@ -160,6 +160,9 @@ describe('a query', () => {
 });
 
 describe('calls of a turn', () => {
+	const containsItself: { self?: unknown } = {};
+	containsItself.self = containsItself;
+
 	const waiting = (...toolCalls: object[]) => ({ body: query('tool_call_required', { toolCalls }) });
 
 	it('run at once and are delivered together, each with its own time', async () => {
@@ -186,6 +189,9 @@ describe('calls of a turn', () => {
 		['throws', async () => Promise.reject(new Error('no such table')), 'no such table'],
 		['returns an error as text', async () => 'There was an error: "no such table"', 'There was an error: "no such table"'],
 		['does not understand', async () => "I don't know how to do that.", "I don't know how to do that."],
+		['returns an object that contains itself', async () => containsItself, expect.stringMatching(/^The tool returned what JSON cannot hold: Converting circular structure/)],
+		['returns a BigInt', async () => 10n, 'The tool returned what JSON cannot hold: Do not know how to serialize a BigInt'],
+		['returns a function', async () => () => 42, 'The tool returned what JSON cannot hold: a function'],
 		['takes too long', async () => await new Promise<string>(() => {}), 'Tool execution timeout: "Calculator" took longer than 0.05 s'],
 	])('a tool that %s gives an error for the agent to read', async (_, invoke, error) => {
 		await start({ create: [waiting(call('c1', 'Calculator'))], deliver: [{ body: done }] });

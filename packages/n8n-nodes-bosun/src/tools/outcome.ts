@@ -18,9 +18,20 @@ const FAILURES: RegExp[] = [
 /** The outcome of a tool that returned. */
 export function toOutcome(returned: unknown): Outcome {
 	const result = unwrapped(typeof returned === 'string' ? parsedIfJson(returned) : returned);
-	if (typeof result === 'string' && FAILURES.some((failure) => failure.test(result))) return { success: false, error: result };
+	if (typeof result === 'string') return FAILURES.some((failure) => failure.test(result)) ? { success: false, error: result } : { success: true, result };
 	// JSON has no `undefined`, and a result must be something.
-	return { success: true, result: result ?? '' };
+	if (result === undefined || result === null) return { success: true, result: '' };
+	const fault = notJson(result);
+	return fault === undefined ? { success: true, result } : { success: false, error: `The tool returned what JSON cannot hold: ${fault}` };
+}
+
+/** Why a value cannot be sent: an object that contains itself, a BigInt, a function. */
+function notJson(value: unknown): string | undefined {
+	try {
+		return JSON.stringify(value) === undefined ? `a ${typeof value}` : undefined;
+	} catch (error) {
+		return (error as Error).message;
+	}
 }
 
 /** The outcome of a tool that threw. */
