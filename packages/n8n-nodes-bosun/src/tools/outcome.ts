@@ -45,10 +45,20 @@ export function toFailure(thrown: unknown): Outcome {
 function parsedIfJson(text: string): unknown {
 	if (!/^\s*[[{]/.test(text)) return text;
 	try {
-		return JSON.parse(text);
+		const value: unknown = JSON.parse(text);
+		return isExact(text, value) ? value : text;
 	} catch {
 		return text;
 	}
+}
+
+/** Digits of which a number of JavaScript may lose some. */
+const LONG_NUMBER = /\d{16,}/g;
+
+/** Whether a value is what its text says: a long id, written as a number, is rounded when it is parsed. */
+function isExact(text: string, value: unknown): boolean {
+	const digits = text.match(LONG_NUMBER);
+	return digits === null || String(digits) === String(JSON.stringify(value).match(LONG_NUMBER));
 }
 
 function unwrapped(value: unknown): unknown {
