@@ -384,6 +384,24 @@ describe('a connected memory', () => {
 		expect(ark.received[0].body).not.toHaveProperty('type');
 	});
 
+	it.each([
+		['is empty', [], { input: 'Greet {{.name}}' }],
+		['has messages', [{ type: 'human', content: 'Hi {{.name}}' }], { input: [{ role: 'user', content: 'Hi {{.name}}' }, { role: 'user', content: 'Greet Ada $& Co' }] }],
+	])('that %s changes nothing about the agent parameters in the input', async (_, messages, body) => {
+		await start({ create: [{ body: done }] });
+		const memory = remembered(messages);
+		const parameters = { input: 'Greet {{.name}}', options: { parameters: { parameter: [{ name: 'name', value: 'Ada $& Co' }] } } };
+		await execute({ memory, parameters });
+		expect(ark.received[0].body).toMatchObject(body);
+		expect(memory.saveContext).toHaveBeenCalledExactlyOnceWith({ input: 'Greet Ada $& Co' }, { output: 'Here you are' });
+	});
+
+	it('with messages makes a parameter without a value an error, as the server does without them', async () => {
+		await start({});
+		const parameters = { input: 'Greet {{ .title }}', options: { parameters: { parameter: [{ name: 'name', value: 'Ada' }] } } };
+		await expect(execute({ memory: remembered([{ type: 'human', content: 'Hi' }]), parameters })).rejects.toThrow('The input has {{ .title }}, which is none of the agent parameters');
+	});
+
 	it('gets nothing from a query that failed', async () => {
 		await start({ create: [{ body: query('failed', { error: { code: 'x', message: 'no' } }) }] });
 		const memory = remembered([]);

@@ -24,7 +24,7 @@ import { ConnectedMemory } from './memory';
 import { queryName } from './name';
 import type { RunIdentity } from './name';
 import { outputOf } from './output';
-import { createBody, isToolVariant, readParameters } from './request';
+import { createBody, filledIn, isToolVariant, readParameters } from './request';
 import type { ItemParameters } from './request';
 import { TextStream } from './streamText';
 import { findWaiting } from './waiting';
@@ -122,7 +122,7 @@ class ItemRun {
 			if (text) this.context.sendChunk('end', itemIndex);
 			if (end.query.status !== 'completed') throw queryFailed(this.context, end.query, itemIndex);
 			if (!isFinished) {
-				await memory?.save(parameters.input, end.query.response ?? '');
+				await memory?.save(filledIn(parameters), end.query.response ?? '');
 				this.reentry.finished.push(itemIndex);
 			}
 			const tools = await toolbox.tools();
