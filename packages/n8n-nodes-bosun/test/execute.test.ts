@@ -3,6 +3,7 @@ import type { EngineRequest, EngineResponse, INodeExecutionData } from 'n8n-work
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { ArkAgentAdvanced } from '../nodes/ArkAgentAdvanced/ArkAgentAdvanced.node';
+import { ArkClient } from '../src/ark/client';
 import { context, FakeArk, tool } from './support';
 import type { Answer, ContextOptions, Received } from './support';
 
@@ -481,6 +482,7 @@ describe('calls for the engine of n8n', () => {
 	/** A create that was answered before, with what has become of the query. */
 	const again = (body: object): Answer => ({ headers: { 'idempotent-replayed': 'true' }, body });
 	const creates = () => ark.received.filter(({ method, path }) => method === 'POST' && path.endsWith('/queries'));
+	const cancels = () => ark.received.filter(({ path }) => path.endsWith('/cancel'));
 
 	it('are returned, and their results delivered when the node is entered again', async () => {
 		await start({
@@ -499,6 +501,34 @@ describe('calls for the engine of n8n', () => {
 		expect(ark.received.filter(({ method }) => method === 'GET')).toEqual([]);
 		expect(ark.received.at(-1)!.body.toolResults).toMatchObject([{ toolCallId: 'c2', success: true, result: 'boats float' }]);
 		expect(items[0].json.response).toBe('Here you are');
+	});
+
+	it('are cancelled with their query, once, when the execution is stopped while the engine runs them', async () => {
+		const paused = pausedOn(call('c2', 'researcher', {}));
+		const stop = new AbortController();
+		await start({ create: [{ body: paused }, again(paused)], other: [{ body: query('cancelled') }] });
+		const setup = { tools: [agentTool], signal: stop.signal, credential: { authScheme: 'basic', apiKey: 'pk:sk' } };
+		const first = (await execute(setup)).result as EngineRequest;
+		const unanswered = { metadata: first.metadata, actionResponses: [] } as unknown as EngineResponse;
+		expect(((await execute(setup, unanswered)).result as EngineRequest).actions).toHaveLength(1);
+		const cancelled = vi.spyOn(ArkClient.prototype, 'postAfterStop');
+		stop.abort();
+		expect(cancelled).toHaveBeenCalledExactlyOnceWith('/v1/namespaces/default/queries/q/cancel');
+		cancelled.mockRestore();
+		await vi.waitFor(() => expect(cancels()).toHaveLength(1));
+		expect(cancels()[0]).toMatchObject({ method: 'POST', path: '/v1/namespaces/default/queries/q/cancel', headers: { authorization: `Basic ${Buffer.from('pk:sk').toString('base64')}` } });
+	});
+
+	it('are not cancelled after their query has ended', async () => {
+		const paused = pausedOn(call('c2', 'researcher', {}));
+		const stop = new AbortController();
+		await start({ create: [{ body: paused }, again(paused)], deliver: [{ body: done }] });
+		const setup = { tools: [agentTool], signal: stop.signal };
+		const cancelled = vi.spyOn(ArkClient.prototype, 'postAfterStop');
+		await execute(setup, answered((await execute(setup)).result as EngineRequest, { output: 'boats float' }));
+		stop.abort();
+		expect(cancelled).not.toHaveBeenCalled();
+		cancelled.mockRestore();
 	});
 
 	it.each([
