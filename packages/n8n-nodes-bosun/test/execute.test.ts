@@ -256,6 +256,20 @@ describe('calls of a turn', () => {
 	});
 });
 
+describe('a result that the server refuses for its size', () => {
+	it.each([
+		[413, 'payload_too_large', 'The result of the tool is too large: a result may have at most 67108864 bytes'],
+		[409, 'already_resolved', undefined],
+	])('(%s) is an error for the agent, and other refusals are errors of the node', async (status, code, error) => {
+		const refused = { status, body: { error: { code, message: 'a result may have at most 67108864 bytes' } } };
+		await start({ create: [{ body: query('tool_call_required', { toolCalls: [call('c1', 'read')] }) }], other: [refused], deliver: [{ body: done }] });
+		const run = execute({ tools: [{ supply: tool('read', async () => 'x'.repeat(300 * 1024)), node: 'read' }] });
+		if (error === undefined) return await expect(run).rejects.toThrow('a result may have');
+		expect((await run).items[0].json.response).toBe('Here you are');
+		expect(ark.received.at(-1)).toMatchObject({ query: { wait: '25s' }, body: { toolResults: [{ toolCallId: 'c1', success: false, error, duration: expect.stringMatching(/ms$/) }] } });
+	});
+});
+
 describe('a server', () => {
 	it('that is away for a moment is tried again, and gets the same delivery twice', async () => {
 		await start({

@@ -81,6 +81,19 @@ describe('ARK Tool Worker', () => {
 		await trigger.closeFunction!();
 	});
 
+	it('answers with an error if the server refuses the result for its size', async () => {
+		const { trigger } = await start({
+			answer: async ({ method, path }) => {
+				if (method === 'PUT') return { status: 413, body: { error: { code: 'payload_too_large', message: 'too many bytes' } } };
+				return path.endsWith('/result') ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held();
+			},
+			run: async () => ended({ response: 'x'.repeat(300 * 1024) }),
+		});
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(2));
+		expect(posts('result')[1]).toMatchObject({ method: 'POST', body: { lease: 'lease-c1', success: false, error: 'The result of the tool is too large: too many bytes' } });
+		await trigger.closeFunction!();
+	});
+
 	it('runs no more calls at once than it may', async () => {
 		let finish = () => {};
 		const { emitted, trigger } = await start({

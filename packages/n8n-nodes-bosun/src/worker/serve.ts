@@ -6,7 +6,7 @@
  */
 import type { ArkClient } from '../ark/client';
 import { ArkError } from '../ark/error';
-import { clipped, isLarge, upload } from '../ark/result';
+import { clipped, isLarge, tooLarge, upload } from '../ark/result';
 import { after, pause } from '../time';
 import type { Outcome } from '../tools/outcome';
 import type { ClaimedCall, ClaimedCalls } from './wire';
@@ -93,15 +93,22 @@ export class Worker {
 		try {
 			const startedAt = Date.now();
 			const outcome = clipped(await this.events.run(call));
-			const { id, lease, queryName } = call;
-			const duration = `${Date.now() - startedAt}ms`;
-			if (isLarge(outcome)) await upload(this.client, queryName, id, outcome.result, { wait: '0', lease, duration });
-			else await this.client.post(this.client.path(`/tool-calls/${id}/result`), { body: { lease, duration, ...outcome } });
+			await this.deliver(call, outcome, `${Date.now() - startedAt}ms`);
 		} catch (error) {
 			this.events.warn(`The result of ${call.name} (${call.id}) could not be delivered: ${(error as Error).message}`);
 		} finally {
 			heartbeat.stop();
 		}
+	}
+
+	private async deliver({ id, lease, queryName }: ClaimedCall, outcome: Outcome, duration: string): Promise<void> {
+		let posted = outcome;
+		if (isLarge(outcome)) {
+			const refused = await upload(this.client, queryName, id, outcome.result, { wait: '0', lease, duration }).then(() => undefined, tooLarge);
+			if (refused === undefined) return;
+			posted = refused;
+		}
+		await this.client.post(this.client.path(`/tool-calls/${id}/result`), { body: { lease, duration, ...posted } });
 	}
 
 	/** Extends the lease at a third of the time that the server has granted, so that one heartbeat may be lost. */
