@@ -197,6 +197,7 @@ describe('ARK Tool Worker', () => {
 		ark = await FakeArk.start(() => ({ body: { items: [{ name: 'weather', description: 'Tells it', binding: 'external' }, { name: 'calculator', binding: 'builtin' }] } }));
 		const given = context({ url: ark.url }) as unknown as ILoadOptionsFunctions;
 		expect(await new ArkToolWorker().methods.loadOptions.getExternalTools.call(given)).toEqual([{ name: 'weather', value: 'weather', description: 'Tells it' }]);
+		expect(ark.received[0].query).toEqual({});
 	});
 });
 
