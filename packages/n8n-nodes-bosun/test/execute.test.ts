@@ -191,7 +191,7 @@ describe('calls of a turn', () => {
 		['returns an error as text', async () => 'There was an error: "no such table"', 'There was an error: "no such table"'],
 		['does not understand', async () => "I don't know how to do that.", "I don't know how to do that."],
 		['returns an object that contains itself', async () => containsItself, expect.stringMatching(/^The tool returned what JSON cannot hold: Converting circular structure/)],
-		['returns a BigInt', async () => 10n, 'The tool returned what JSON cannot hold: Do not know how to serialize a BigInt'],
+		['returns an object that refuses to be JSON', async () => ({ toJSON: () => BigInt('none') }), expect.stringMatching(/^The tool returned what JSON cannot hold: Cannot convert none/)],
 		['returns a function', async () => () => 42, 'The tool returned what JSON cannot hold: a function'],
 		['takes too long', async () => await new Promise<string>(() => {}), 'Tool execution timeout: "Calculator" took longer than 0.05 s'],
 	])('a tool that %s gives an error for the agent to read', async (_, invoke, error) => {

@@ -25,7 +25,7 @@ export function toOutcome(returned: unknown): Outcome {
 	return fault === undefined ? { success: true, result } : { success: false, error: `The tool returned what JSON cannot hold: ${fault}` };
 }
 
-/** Why a value cannot be sent: an object that contains itself, a BigInt, a function. */
+/** Why a value cannot be sent: an object that contains itself, a function. (n8n lets JSON write a BigInt as text.) */
 function notJson(value: unknown): string | undefined {
 	try {
 		return JSON.stringify(value) === undefined ? `a ${typeof value}` : undefined;
