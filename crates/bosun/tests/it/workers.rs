@@ -159,8 +159,10 @@ async fn bosun_worker_serves_the_tool_of_a_bosun_query() {
     resizes.kill().await.expect("it runs until it is stopped");
     fails.kill().await.expect("it runs until it is stopped");
     for faulty in [["--run", "a=y"], ["--lease", "601s"], ["--lease", "999ms"], ["--parallel", "33"]] {
-        let refused = run(bosun().args(["worker", "--run", "a=x", "--server", &server.base]).args(faulty));
-        assert_eq!(soon("a refusal", refused).await.status.code(), Some(2), "{faulty:?}");
+        let mut command = bosun();
+        command.args(["worker", "--run", "a=x", "--server", &server.base]).args(faulty);
+        let refused = soon("a refusal", run(&mut command)).await;
+        assert_eq!(refused.status.code(), Some(2), "{faulty:?}");
     }
 }
 
