@@ -15,9 +15,10 @@ export const CASES = [
 	{ node: 'arkAgentTool', parameters: { configMode: 'static', agentName: 'ark-helper', namespace: 'default', timeout: '30s' }, expect: { response: 'Hello from ARK' } },
 	{ node: 'arkTeam', target: 'team', parameters: { team: 'pair', input: 'Greet me', wait: true }, expect: { response: 'Hello from ARK' } },
 	{ node: 'arkModel', parameters: { model: 'e2e', prompt: 'Greet me', temperature: 0.3 }, expect: { response: 'Hello from ARK', status: 'completed' } },
-	{ node: 'arkModelSelector', parameters: { model: 'e2e' }, expect: {} },
-	{ node: 'arkMemory', parameters: { memory: 'default' }, expect: {} },
-	{ node: 'arkTool', parameters: { selectionMode: 'select', tool: 'calculator' }, expect: {} },
+	// These three answer with assumptions of their own if the server tells them nothing, so other values are expected.
+	{ node: 'arkModelSelector', parameters: { model: 'e2e' }, expect: { name: 'e2e', namespace: 'default', provider: 'scripted' } },
+	{ node: 'arkMemory', parameters: { memory: 'e2e-notes' }, expect: { name: 'e2e-notes', namespace: 'default', type: 'buffer', maxMessages: 7 } },
+	{ node: 'arkTool', parameters: { selectionMode: 'select', tool: 'calculator' }, expect: { name: 'calculator', type: 'builtin' } },
 	{ node: 'arkEvaluation', parameters: { evaluationType: 'direct', evaluator: 'quality', input: 'Greet me', output: 'Hello', wait: true, timeout: 30, scope: ['relevance'], minScore: 0.8, temperature: 0.1, maxTokens: {} }, expect: { status: { phase: 'done', score: '0.9', passed: true } } },
 ];
 

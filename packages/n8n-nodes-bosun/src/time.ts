@@ -1,8 +1,12 @@
 /** Timers without `setTimeout`, which n8n forbids to community nodes; versions of n8n differ in what they offer instead. */
 
+/** Node.js takes a longer timeout for one millisecond. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 /** Calls `then` after a time, unless it is cancelled before. */
 export function after(ms: number, then: () => void): { cancel: () => void } {
-	const signal = AbortSignal.timeout(ms);
+	// A fraction is refused with an exception.
+	const signal = AbortSignal.timeout(Math.min(Math.ceil(ms), LONGEST_MS));
 	signal.addEventListener('abort', then, { once: true });
 	return { cancel: () => signal.removeEventListener('abort', then) };
 }

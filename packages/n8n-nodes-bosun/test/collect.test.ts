@@ -64,6 +64,10 @@ describe('what tools return', () => {
 		['several items', '[{"a":1},{"a":2}]', [{ a: 1 }, { a: 2 }]],
 		['content blocks of MCP', [{ type: 'text', text: '20' }, { type: 'text', text: '22' }], '20\n22'],
 		['JSON in a content block', '[{"type":"text","text":"{\\"sum\\":42}"}]', { sum: 42 }],
+		['a number that would be rounded', '[{"id":1234567890123456789}]', '[{"id":1234567890123456789}]'],
+		['a number in a content block that would be rounded', '[{"type":"text","text":"{\\"id\\": 1234567890123456789}"}]', '{"id": 1234567890123456789}'],
+		['a number that a text repeats', '{"id":1234567890123456789,"text":"1234567890123456789"}', '{"id":1234567890123456789,"text":"1234567890123456789"}'],
+		['long numbers that stay as they are', '{"id":9007199254740991,"text":"1234567890123456789","share":0.30000000000000004}', { id: 9007199254740991, text: '1234567890123456789', share: 0.30000000000000004 }],
 		['what only looks like JSON', '[sic] fine', '[sic] fine'],
 		['nothing', undefined, ''],
 	])('%s', (_, returned, result) => {

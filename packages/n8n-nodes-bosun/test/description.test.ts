@@ -32,15 +32,15 @@ describe('ARK Agent Advanced', () => {
 		);
 	});
 
-	it('lists agents and models with the key', async () => {
+	it('lists all agents and models, with the key', async () => {
 		ark = await FakeArk.start(() => ({ body: { items: [{ name: 'helper', description: 'Helps' }, { name: 'poet', description: null }] } }));
 		const given = context({ url: `${ark.url}//`, credential: { authScheme: 'bearer', bearerToken: 'sk-ark-1' } }) as unknown as ILoadOptionsFunctions;
 		const expected = [{ name: 'helper', value: 'helper', description: 'Helps' }, { name: 'poet', value: 'poet', description: undefined }];
 		expect(await methods.loadOptions.getAgents.call(given)).toEqual(expected);
 		expect(await methods.loadOptions.getModels.call(given)).toEqual(expected);
-		expect(ark.received.map(({ path, headers }) => [path, headers.authorization])).toEqual([
-			['/v1/namespaces/default/agents', 'Bearer sk-ark-1'],
-			['/v1/namespaces/default/models', 'Bearer sk-ark-1'],
+		expect(ark.received.map(({ path, query, headers }) => [path, query, headers.authorization])).toEqual([
+			['/v1/namespaces/default/agents', {}, 'Bearer sk-ark-1'],
+			['/v1/namespaces/default/models', {}, 'Bearer sk-ark-1'],
 		]);
 	});
 });

@@ -3,6 +3,7 @@ import type { EngineRequest, EngineResponse, INodeExecutionData } from 'n8n-work
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { ArkAgentAdvanced } from '../nodes/ArkAgentAdvanced/ArkAgentAdvanced.node';
+import { ArkClient } from '../src/ark/client';
 import { context, FakeArk, tool } from './support';
 import type { Answer, ContextOptions, Received } from './support';
 
@@ -160,6 +161,9 @@ describe('a query', () => {
 });
 
 describe('calls of a turn', () => {
+	const containsItself: { self?: unknown } = {};
+	containsItself.self = containsItself;
+
 	const waiting = (...toolCalls: object[]) => ({ body: query('tool_call_required', { toolCalls }) });
 
 	it('run at once and are delivered together, each with its own time', async () => {
@@ -186,6 +190,9 @@ describe('calls of a turn', () => {
 		['throws', async () => Promise.reject(new Error('no such table')), 'no such table'],
 		['returns an error as text', async () => 'There was an error: "no such table"', 'There was an error: "no such table"'],
 		['does not understand', async () => "I don't know how to do that.", "I don't know how to do that."],
+		['returns an object that contains itself', async () => containsItself, expect.stringMatching(/^The tool returned what JSON cannot hold: Converting circular structure/)],
+		['returns an object that refuses to be JSON', async () => ({ toJSON: () => BigInt('none') }), expect.stringMatching(/^The tool returned what JSON cannot hold: Cannot convert none/)],
+		['returns a function', async () => () => 42, 'The tool returned what JSON cannot hold: a function'],
 		['takes too long', async () => await new Promise<string>(() => {}), 'Tool execution timeout: "Calculator" took longer than 0.05 s'],
 	])('a tool that %s gives an error for the agent to read', async (_, invoke, error) => {
 		await start({ create: [waiting(call('c1', 'Calculator'))], deliver: [{ body: done }] });
@@ -246,6 +253,20 @@ describe('calls of a turn', () => {
 			{ method: 'POST', path: 'tool-result', wait: '25s', type: 'application/json', results: 1 },
 		]);
 		expect(ark.received[1].body).toBe(big);
+	});
+});
+
+describe('a result that the server refuses for its size', () => {
+	it.each([
+		[413, 'payload_too_large', 'The result of the tool is too large: a result may have at most 67108864 bytes'],
+		[409, 'already_resolved', undefined],
+	])('(%s) is an error for the agent, and other refusals are errors of the node', async (status, code, error) => {
+		const refused = { status, body: { error: { code, message: 'a result may have at most 67108864 bytes' } } };
+		await start({ create: [{ body: query('tool_call_required', { toolCalls: [call('c1', 'read')] }) }], other: [refused], deliver: [{ body: done }] });
+		const run = execute({ tools: [{ supply: tool('read', async () => 'x'.repeat(300 * 1024)), node: 'read' }] });
+		if (error === undefined) return await expect(run).rejects.toThrow('a result may have');
+		expect((await run).items[0].json.response).toBe('Here you are');
+		expect(ark.received.at(-1)).toMatchObject({ query: { wait: '25s' }, body: { toolResults: [{ toolCallId: 'c1', success: false, error, duration: expect.stringMatching(/ms$/) }] } });
 	});
 });
 
@@ -378,6 +399,24 @@ describe('a connected memory', () => {
 		expect(ark.received[0].body).not.toHaveProperty('type');
 	});
 
+	it.each([
+		['is empty', [], { input: 'Greet {{.name}}' }],
+		['has messages', [{ type: 'human', content: 'Hi {{.name}}' }], { input: [{ role: 'user', content: 'Hi {{.name}}' }, { role: 'user', content: 'Greet Ada $& Co' }] }],
+	])('that %s changes nothing about the agent parameters in the input', async (_, messages, body) => {
+		await start({ create: [{ body: done }] });
+		const memory = remembered(messages);
+		const parameters = { input: 'Greet {{.name}}', options: { parameters: { parameter: [{ name: 'name', value: 'Ada $& Co' }] } } };
+		await execute({ memory, parameters });
+		expect(ark.received[0].body).toMatchObject(body);
+		expect(memory.saveContext).toHaveBeenCalledExactlyOnceWith({ input: 'Greet Ada $& Co' }, { output: 'Here you are' });
+	});
+
+	it('with messages makes a parameter without a value an error, as the server does without them', async () => {
+		await start({});
+		const parameters = { input: 'Greet {{ .title }}', options: { parameters: { parameter: [{ name: 'name', value: 'Ada' }] } } };
+		await expect(execute({ memory: remembered([{ type: 'human', content: 'Hi' }]), parameters })).rejects.toThrow('The input has {{ .title }}, which is none of the agent parameters');
+	});
+
 	it('gets nothing from a query that failed', async () => {
 		await start({ create: [{ body: query('failed', { error: { code: 'x', message: 'no' } }) }] });
 		const memory = remembered([]);
@@ -457,6 +496,7 @@ describe('calls for the engine of n8n', () => {
 	/** A create that was answered before, with what has become of the query. */
 	const again = (body: object): Answer => ({ headers: { 'idempotent-replayed': 'true' }, body });
 	const creates = () => ark.received.filter(({ method, path }) => method === 'POST' && path.endsWith('/queries'));
+	const cancels = () => ark.received.filter(({ path }) => path.endsWith('/cancel'));
 
 	it('are returned, and their results delivered when the node is entered again', async () => {
 		await start({
@@ -475,6 +515,34 @@ describe('calls for the engine of n8n', () => {
 		expect(ark.received.filter(({ method }) => method === 'GET')).toEqual([]);
 		expect(ark.received.at(-1)!.body.toolResults).toMatchObject([{ toolCallId: 'c2', success: true, result: 'boats float' }]);
 		expect(items[0].json.response).toBe('Here you are');
+	});
+
+	it('are cancelled with their query, once, when the execution is stopped while the engine runs them', async () => {
+		const paused = pausedOn(call('c2', 'researcher', {}));
+		const stop = new AbortController();
+		await start({ create: [{ body: paused }, again(paused)], other: [{ body: query('cancelled') }] });
+		const setup = { tools: [agentTool], signal: stop.signal, credential: { authScheme: 'basic', apiKey: 'pk:sk' } };
+		const first = (await execute(setup)).result as EngineRequest;
+		const unanswered = { metadata: first.metadata, actionResponses: [] } as unknown as EngineResponse;
+		expect(((await execute(setup, unanswered)).result as EngineRequest).actions).toHaveLength(1);
+		const cancelled = vi.spyOn(ArkClient.prototype, 'postAfterStop');
+		stop.abort();
+		expect(cancelled).toHaveBeenCalledExactlyOnceWith('/v1/namespaces/default/queries/q/cancel');
+		cancelled.mockRestore();
+		await vi.waitFor(() => expect(cancels()).toHaveLength(1));
+		expect(cancels()[0]).toMatchObject({ method: 'POST', path: '/v1/namespaces/default/queries/q/cancel', headers: { authorization: `Basic ${Buffer.from('pk:sk').toString('base64')}` } });
+	});
+
+	it('are not cancelled after their query has ended', async () => {
+		const paused = pausedOn(call('c2', 'researcher', {}));
+		const stop = new AbortController();
+		await start({ create: [{ body: paused }, again(paused)], deliver: [{ body: done }] });
+		const setup = { tools: [agentTool], signal: stop.signal };
+		const cancelled = vi.spyOn(ArkClient.prototype, 'postAfterStop');
+		await execute(setup, answered((await execute(setup)).result as EngineRequest, { output: 'boats float' }));
+		stop.abort();
+		expect(cancelled).not.toHaveBeenCalled();
+		cancelled.mockRestore();
 	});
 
 	it.each([
@@ -562,8 +630,32 @@ describe('calls for the engine of n8n', () => {
 });
 
 describe('streaming', () => {
+	const deltaOf = (turn: number, offset: number, text: string) => `event: agent_response_delta\ndata: ${JSON.stringify({ turn, attempt: 1, offset, delta: text })}\n\n`;
+
+	it.each([
+		['whose last turn was not read', '', ['It is sunny']],
+		['whose last turn was read in part', deltaOf(2, 0, 'It '), ['It ', 'is sunny']],
+	])('sends the whole answer of a query with two turns, %s, after the text of the first', async (_, last, answer) => {
+		let streamed = () => {};
+		const wasRead = new Promise<void>((resolve) => (streamed = resolve));
+		ark = await FakeArk.start(async ({ path }) => {
+			if (path.endsWith('/events')) return { headers: { 'content-type': 'text/event-stream' }, body: `${deltaOf(1, 0, 'Let me look that up.')}${last}` };
+			if (path.endsWith('/queries')) return { body: query('running') };
+			await wasRead;
+			return { body: { ...done, response: 'It is sunny' } };
+		});
+		const chunks: string[] = [];
+		const given = context({ url: ark.url, streaming: true });
+		given.sendChunk = ((type: string, _: number, text?: string) => {
+			chunks.push(text ?? type);
+			if (chunks.at(-1) === (last === '' ? 'Let me look that up.' : 'It ')) streamed();
+		}) as typeof given.sendChunk;
+		await new ArkAgentAdvanced().execute.call(given);
+		expect(chunks).toEqual(['begin', 'Let me look that up.', 'end', 'begin', ...answer, 'end']);
+	});
+
 	it('passes text on as it comes, and the rest at the end', async () => {
-		const delta = (offset: number, text: string) => `event: agent_response_delta\ndata: ${JSON.stringify({ turn: 1, attempt: 1, offset, delta: text })}\n\n`;
+		const delta = (offset: number, text: string) => deltaOf(1, offset, text);
 		let streamed = () => {};
 		const wasRead = new Promise<void>((resolve) => (streamed = resolve));
 		ark = await FakeArk.start(async ({ path }) => {

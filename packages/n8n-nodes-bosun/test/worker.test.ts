@@ -81,6 +81,19 @@ describe('ARK Tool Worker', () => {
 		await trigger.closeFunction!();
 	});
 
+	it('answers with an error if the server refuses the result for its size', async () => {
+		const { trigger } = await start({
+			answer: async ({ method, path }) => {
+				if (method === 'PUT') return { status: 413, body: { error: { code: 'payload_too_large', message: 'too many bytes' } } };
+				return path.endsWith('/result') ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held();
+			},
+			run: async () => ended({ response: 'x'.repeat(300 * 1024) }),
+		});
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(2));
+		expect(posts('result')[1]).toMatchObject({ method: 'POST', body: { lease: 'lease-c1', success: false, error: 'The result of the tool is too large: too many bytes' } });
+		await trigger.closeFunction!();
+	});
+
 	it('runs no more calls at once than it may', async () => {
 		let finish = () => {};
 		const { emitted, trigger } = await start({
@@ -98,17 +111,41 @@ describe('ARK Tool Worker', () => {
 	it('keeps its lease while the workflow runs, and no longer', async () => {
 		let finish = () => {};
 		const { trigger } = await start({
-			parameters: { leaseSeconds: 0.15 },
+			// A third of it is not a whole number of milliseconds.
+			parameters: { leaseSeconds: 0.16 },
 			answer: async ({ path }) => (/result$|heartbeat$/.test(path) ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held()),
 			run: async () => await new Promise<IRun>((resolve) => (finish = () => resolve(ended({ done: true })))),
 		});
 		await vi.waitFor(() => expect(posts('heartbeat').length).toBeGreaterThanOrEqual(2));
-		expect(posts('heartbeat')[0]).toMatchObject({ path: '/v1/namespaces/default/tool-calls/c1/heartbeat', body: { lease: 'lease-c1', for: '0.15s' } });
+		expect(posts('heartbeat')[0]).toMatchObject({ path: '/v1/namespaces/default/tool-calls/c1/heartbeat', body: { lease: 'lease-c1', for: '0.16s' } });
 		finish();
 		await vi.waitFor(() => expect(posts('result')).toHaveLength(1));
 		const before = posts('heartbeat').length;
 		await trigger.closeFunction!();
 		expect(posts('heartbeat').length - before).toBeLessThanOrEqual(1);
+	});
+
+	it('asks for no more than a server grants, and keeps the lease that it has granted', async () => {
+		const claimed = { ...call('c1'), leasedUntil: '2026-11-18T12:00:00.200Z' };
+		const { trigger } = await start({
+			parameters: { concurrency: 100, leaseSeconds: 3600 },
+			answer: async ({ path }) => {
+				if (!path.endsWith('/tool-calls')) return { body: {} };
+				return claims().length === 1 ? { headers: { date: 'Wed, 18 Nov 2026 12:00:00 GMT' }, body: { items: [claimed] } } : await held();
+			},
+			run: async () => await new Promise<IRun>(() => {}),
+		});
+		await vi.waitFor(() => expect(posts('heartbeat')).not.toEqual([]));
+		expect(claims()[0].query).toMatchObject({ limit: '32', lease: '600s' });
+		expect(posts('heartbeat')[0].body).toEqual({ lease: 'lease-c1', for: '600s' });
+		void trigger.closeFunction!();
+	});
+
+	it.each([0, -1])('runs one call at a time if its concurrency is %s', async (concurrency) => {
+		const { trigger } = await start({ answer: held, parameters: { concurrency } });
+		await vi.waitFor(() => expect(claims()).toHaveLength(1));
+		expect(claims()[0].query.limit).toBe('1');
+		await trigger.closeFunction!();
 	});
 
 	it('reports a refusal to n8n and stops', async () => {
@@ -126,9 +163,27 @@ describe('ARK Tool Worker', () => {
 		await trigger.closeFunction!();
 	});
 
-	it('waits for the button in the editor', async () => {
-		const { trigger } = await start({ mode: 'manual', answer: held });
+	it('waits for the button in the editor, runs one call, and is closed before its execution ends', async () => {
+		let end = () => {};
+		const { emitted, trigger } = await start({
+			mode: 'manual',
+			answer: async ({ path }) => (path.endsWith('/result') ? { body: {} } : claims().length === 1 ? { body: { items: [call('c1')] } } : await held()),
+			run: async () => await new Promise<IRun>((resolve) => (end = () => resolve(ended({ response: 'sunny' })))),
+		});
 		expect(ark.received).toEqual([]);
+		await trigger.manualTriggerFunction!();
+		await vi.waitFor(() => expect(emitted).toHaveLength(1));
+		expect(claims()[0].query.limit).toBe('1');
+		// n8n ends the execution after the trigger is closed.
+		await trigger.closeFunction!();
+		end();
+		await vi.waitFor(() => expect(posts('result')).toHaveLength(1));
+		expect(posts('result')[0].body).toMatchObject({ success: true, result: 'sunny' });
+		expect(claims()).toHaveLength(1);
+	});
+
+	it('claims nothing in the editor after it is closed without a call', async () => {
+		const { trigger } = await start({ mode: 'manual', answer: held });
 		await trigger.manualTriggerFunction!();
 		await vi.waitFor(() => expect(claims()).toHaveLength(1));
 		await trigger.closeFunction!();
@@ -142,6 +197,7 @@ describe('ARK Tool Worker', () => {
 		ark = await FakeArk.start(() => ({ body: { items: [{ name: 'weather', description: 'Tells it', binding: 'external' }, { name: 'calculator', binding: 'builtin' }] } }));
 		const given = context({ url: ark.url }) as unknown as ILoadOptionsFunctions;
 		expect(await new ArkToolWorker().methods.loadOptions.getExternalTools.call(given)).toEqual([{ name: 'weather', value: 'weather', description: 'Tells it' }]);
+		expect(ark.received[0].query).toEqual({});
 	});
 });
 

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use anstream::eprintln;
 use bosun_client::{Client, ClientError, backoff, retrying};
+use bosun_core::ceiling::LEASE_SECONDS;
 use futures_util::{FutureExt, StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
@@ -23,6 +24,10 @@ use crate::config::duration;
 const WAIT: &str = "20s";
 /// Heartbeats in the time of one lease: two may be lost.
 const BEATS: u32 = 3;
+/// A shorter lease would be lost to the time that its heartbeats take.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+/// The longest lease that a server grants. Heartbeats in the time of a longer one would come after the granted one.
+const LONGEST_LEASE: Duration = Duration::from_secs(LEASE_SECONDS as u64);
 
 /// Run tools of the catalogue (`type: external`) with local commands.
 #[derive(Debug, clap::Args)]
@@ -38,11 +43,19 @@ pub(crate) struct Worker {
     /// How many calls run at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=32))]
     parallel: u16,
-    /// After this time, a call is given to another worker if this one is lost
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    /// After this time, a call is given to another worker if this one is lost; at most 10 minutes
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = lease)]
     lease: Duration,
     #[command(flatten)]
     server: ServerOptions,
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease = duration(text)?;
+    if (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease) {
+        return Ok(lease);
+    }
+    Err(format!("a lease is from 1s to {LEASE_SECONDS}s"))
 }
 
 /// The future, if there is one; otherwise one that never resolves.

@@ -158,8 +158,12 @@ async fn bosun_worker_serves_the_tool_of_a_bosun_query() {
     assert!(stdout(&answer).contains("no stamp"), "{answer:?}");
     resizes.kill().await.expect("it runs until it is stopped");
     fails.kill().await.expect("it runs until it is stopped");
-    let refused = run(bosun().args(["worker", "--run", "a=x", "--run", "a=y", "--server", &server.base])).await;
-    assert_eq!(refused.status.code(), Some(2));
+    for faulty in [["--run", "a=y"], ["--lease", "601s"], ["--lease", "999ms"], ["--parallel", "33"]] {
+        let mut command = bosun();
+        command.args(["worker", "--run", "a=x", "--server", &server.base]).args(faulty);
+        let refused = soon("a refusal", run(&mut command)).await;
+        assert_eq!(refused.status.code(), Some(2), "{faulty:?}");
+    }
 }
 
 #[tokio::test]

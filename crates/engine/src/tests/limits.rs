@@ -1,14 +1,16 @@
 //! Limits: the defaults of the server, and its ceilings for what is asked for.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use bosun_core::{QueryLimits, Tool, query::AskedLimits, tool::toolset::ToolSources};
+use bosun_core::{Namespace, QueryLimits, Tool, query::AskedLimits, tool::toolset::ToolSources};
 use serde_json::json;
 
-use super::world::{EngineWorld, PATIENCE, outside, submission};
+use super::world::{EngineWorld, PATIENCE, outside, registry, submission};
 use crate::{
-    EngineSettings, Snapshot, Submission,
-    testing::{CallLedger, ScriptedModel, ScriptedTurn},
+    Agent, Engine, EngineSettings, Model, Snapshot, Submission,
+    blob::MemoryBlobs,
+    memory::MemoryStore,
+    testing::{CallLedger, ScriptedModel, ScriptedTurn, TokioClock},
 };
 
 const fn seconds(seconds: u64) -> Duration {
@@ -47,6 +49,27 @@ async fn a_query_and_a_tool_get_what_they_ask_for_up_to_the_ceiling() {
     // What the query has asked for bounds its tools.
     check(Some(5), Some(500), (5, true)).await;
     check(Some(500), Some(20), (20, false)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_asks_for_more_than_the_ceiling_gets_the_ceiling_and_a_warning() {
+    let narrowed = "`external-timeout` of agent `agent`, 1h23m20s, was narrowed to the limit of 16m40s";
+    for (asked, expect, warning) in [(500, 500, None), (5_000, 1_000, Some(narrowed))] {
+        let model: Arc<dyn Model> = Arc::new(ScriptedModel::always(vec![ScriptedTurn::say("done")]));
+        let mut registry = registry(&model, &Arc::new(CallLedger::open()));
+        let limits = AskedLimits { external_timeout: Some(seconds(asked)), ..AskedLimits::default() };
+        let agent = Agent::clone(registry.agent(&Namespace::default(), "agent").unwrap());
+        registry.add_agent(Agent { limits, ..agent });
+        let ceilings = QueryLimits { external_timeout: seconds(1_000), ..QueryLimits::default() };
+        let settings = EngineSettings { ceilings, ..EngineSettings::default() };
+        let (store, blobs, clock) = (MemoryStore::new(), MemoryBlobs::new(), TokioClock::new());
+        let engine = Engine::start(Arc::new(store), Arc::new(blobs), registry, Arc::new(clock), settings).await;
+        let done = engine.unwrap().submit(submission("q", Vec::new()), PATIENCE).await.unwrap().snapshot;
+        let warnings = &done.transcript.spec.warnings;
+        let found: Vec<_> = warnings.iter().filter(|warning| warning.contains("was narrowed")).collect();
+        assert_eq!(done.head.limits.external_timeout, seconds(expect), "{asked}");
+        assert_eq!(found, Vec::from_iter(warning), "{asked}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ export async function getModels(this: ILoadOptionsFunctions): Promise<INodePrope
 
 async function listed(context: ILoadOptionsFunctions, path: string): Promise<INodePropertyOptions[]> {
 	const client = await ArkClient.open(context);
-	const { body } = await client.get<Listed>(client.path(path), { query: { limit: 1000 } });
+	// Without a limit, the server lists everything.
+	const { body } = await client.get<Listed>(client.path(path));
 	return body.items.map(({ name, description }) => ({ name, value: name, description: description ?? undefined }));
 }

@@ -31,20 +31,24 @@ export class ArkToolWorker implements INodeType {
 	async trigger(this: ITriggerFunctions): Promise<ITriggerResponse> {
 		const tools = [this.getNodeParameter('tools') as string[] | string].flat().filter(Boolean);
 		if (tools.length === 0) throw new NodeOperationError(this.getNode(), 'No tool is chosen', { description: 'Choose the tools that this workflow serves. They are declared with type: external on the server.' });
+		const isManual = this.getMode() === 'manual';
 		const options = {
 			tools,
-			concurrency: this.getNodeParameter('concurrency', 5) as number,
+			// In the editor, an execution has one call: n8n would give its answer to every other one that waits for it.
+			concurrency: isManual ? 1 : (this.getNodeParameter('concurrency', 5) as number),
 			leaseSeconds: this.getNodeParameter('leaseSeconds', 60) as number,
 		};
-		const worker = new Worker(await ArkClient.open(this), options, {
-			run: async (call) => await runWorkflow(this, call),
+		// Not awaited: n8n ends an execution of the editor only after the trigger is closed, and the call waits for that end.
+		const close = async () => void worker.stop().catch((error: Error) => this.logger.warn(`The worker has not stopped cleanly: ${error.message}`));
+		const worker: Worker = new Worker(await ArkClient.open(this), options, {
+			run: async (call) => {
+				if (isManual) await close();
+				return await runWorkflow(this, call);
+			},
 			refused: (error: ArkError) => this.emitError(new NodeOperationError(this.getNode(), error, { message: error.message, description: `The server answered with the code ${error.code}` })),
 			warn: (message) => this.logger.warn(message),
 		});
-		// In the editor, one call is enough: n8n asks for it with the button.
-		if (this.getMode() === 'manual') {
-			return { closeFunction: async () => await worker.stop(), manualTriggerFunction: async () => void worker.serve() };
-		}
+		if (isManual) return { closeFunction: close, manualTriggerFunction: async () => void worker.serve() };
 		void worker.serve();
 		return { closeFunction: async () => await worker.stop() };
 	}

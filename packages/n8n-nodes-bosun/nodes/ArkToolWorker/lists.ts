@@ -9,6 +9,7 @@ interface ListedTools {
 
 export async function getExternalTools(this: ILoadOptionsFunctions): Promise<INodePropertyOptions[]> {
 	const client = await ArkClient.open(this);
-	const { body } = await client.get<ListedTools>(client.path('/tools'), { query: { limit: 1000 } });
+	// Without a limit, the server lists everything.
+	const { body } = await client.get<ListedTools>(client.path('/tools'));
 	return body.items.filter(({ binding }) => binding === 'external').map(({ name, description }) => ({ name, value: name, description: description ?? undefined }));
 }

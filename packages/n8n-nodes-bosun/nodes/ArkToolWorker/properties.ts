@@ -1,5 +1,7 @@
 import type { INodeProperties } from 'n8n-workflow';
 
+import { MOST_CALLS, MOST_LEASE_SECONDS } from '../../src/worker/serve';
+
 export const properties: INodeProperties[] = [
 	{
 		displayName: 'Tool Names or IDs',
@@ -14,7 +16,7 @@ export const properties: INodeProperties[] = [
 		displayName: 'Concurrency',
 		name: 'concurrency',
 		type: 'number',
-		typeOptions: { minValue: 1 },
+		typeOptions: { minValue: 1, maxValue: MOST_CALLS },
 		default: 5,
 		description: 'How many calls run at the same time',
 	},
@@ -22,7 +24,7 @@ export const properties: INodeProperties[] = [
 		displayName: 'Lease (Seconds)',
 		name: 'leaseSeconds',
 		type: 'number',
-		typeOptions: { minValue: 5 },
+		typeOptions: { minValue: 5, maxValue: MOST_LEASE_SECONDS },
 		default: 60,
 		description: 'How long a call is reserved for this workflow without a heartbeat from n8n. It is extended while the workflow runs.',
 	},

@@ -40,6 +40,8 @@ export interface ArkAnswer<T> {
 	body: T;
 	/** Whether the server had already done what was asked, and answered with that. */
 	replayed: boolean;
+	/** When the server sent it, by the server's clock, which need not agree with ours; `NaN` if a proxy has left it out. */
+	sentAt: number;
 }
 
 type Context = IExecuteFunctions | ILoadOptionsFunctions | ITriggerFunctions;
@@ -102,7 +104,7 @@ export class ArkClient {
 	private async send<T>(method: IHttpRequestMethods, path: string, request: ArkRequest): Promise<ArkAnswer<T>> {
 		const answer = await this.sendUntilAnswered(this.options(method, path, request));
 		if (answer.statusCode >= 300) throw refusal(answer.statusCode, answer.body);
-		return { body: answer.body as T, replayed: answer.headers['idempotent-replayed'] === 'true' };
+		return { body: answer.body as T, replayed: answer.headers['idempotent-replayed'] === 'true', sentAt: Date.parse(String(answer.headers.date)) };
 	}
 
 	private options(method: IHttpRequestMethods, path: string, { query, body, headers, signal }: ArkRequest): IHttpRequestOptions {

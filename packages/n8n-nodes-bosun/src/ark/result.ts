@@ -3,6 +3,7 @@ import type { IDataObject } from 'n8n-workflow';
 
 import type { Outcome } from '../tools/outcome';
 import type { ArkAnswer, ArkClient } from './client';
+import { ArkError } from './error';
 import type { ArkQuery } from './wire';
 
 /** From here on a result has a request of its own, which the server streams to its disk. */
@@ -35,4 +36,10 @@ export async function upload(client: ArkClient, queryName: string, callId: strin
 		headers: { 'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json' },
 		body: Buffer.from(isText ? result : JSON.stringify(result)),
 	});
+}
+
+/** The failure that the agent reads in place of a result that the server refused for its size; other refusals are thrown. */
+export function tooLarge(refused: unknown): Outcome {
+	if (!(refused instanceof ArkError) || refused.status !== 413) throw refused;
+	return { success: false, error: `The result of the tool is too large: ${refused.message}` };
 }

@@ -19,12 +19,13 @@ import type { Action, ActionMetadata } from '../engine/actions';
 import { collectTools } from '../tools/collect';
 import { Toolbox } from '../tools/toolbox';
 import { UserFault } from './fault';
+import { handOver, takeBack } from './handedOver';
 import { deliverAnswers, runToEnd, WAIT_SECONDS } from './loop';
 import { ConnectedMemory } from './memory';
 import { queryName } from './name';
 import type { RunIdentity } from './name';
 import { outputOf } from './output';
-import { createBody, isToolVariant, readParameters } from './request';
+import { createBody, filledIn, isToolVariant, readParameters } from './request';
 import type { ItemParameters } from './request';
 import { TextStream } from './streamText';
 import { findWaiting } from './waiting';
@@ -104,7 +105,7 @@ class ItemRun {
 		const isFinished = this.reentry.finished.includes(itemIndex);
 		const isStreaming = !isFinished && this.isStreaming(parameters);
 		const durations = new Map<string, string>();
-		const stopped = () => void this.cancel();
+		const stopped = () => void this.cancel(this.asked);
 		this.signal?.addEventListener('abort', stopped, { once: true });
 		let text: TextStream | undefined;
 		try {
@@ -114,15 +115,15 @@ class ItemRun {
 			if (this.response !== undefined && !hasEnded(query.status)) {
 				const answered = readResponse(this.response, itemIndex);
 				query = await deliverAnswers(query, answered, this.client, durations);
-				if (answered.next.length > 0) return { actions: answered.next };
+				if (answered.next.length > 0) return this.handOver(query.name, answered.next);
 			}
 			const end = await runToEnd(query, { client: this.client, toolbox, itemIndex, durations });
-			if ('actions' in end) return end;
+			if ('actions' in end) return this.handOver(query.name, end.actions);
 			text?.finish(end.query.response);
 			if (text) this.context.sendChunk('end', itemIndex);
 			if (end.query.status !== 'completed') throw queryFailed(this.context, end.query, itemIndex);
 			if (!isFinished) {
-				await memory?.save(parameters.input, end.query.response ?? '');
+				await memory?.save(filledIn(parameters), end.query.response ?? '');
 				this.reentry.finished.push(itemIndex);
 			}
 			const tools = await toolbox.tools();
@@ -133,6 +134,11 @@ class ItemRun {
 			this.signal?.removeEventListener('abort', stopped);
 			this.asked = undefined;
 		}
+	}
+
+	private handOver(queryName: string, actions: Action[]): { actions: Action[] } {
+		handOver(this.signal, queryName, () => void this.cancel(queryName));
+		return { actions };
 	}
 
 	/** The query of an item: that of the entry before, left waiting by an earlier execution, or created now. */
@@ -155,6 +161,7 @@ class ItemRun {
 	 */
 	private async createAgain(name: string, parameters: ItemParameters, toolbox: Toolbox, memory: ConnectedMemory | undefined, itemIndex: number): Promise<ArkQuery> {
 		this.asked = name;
+		takeBack(this.signal, name);
 		if (!this.reentry.resumed.includes(itemIndex)) {
 			const body = await this.body(parameters, toolbox, memory, itemIndex);
 			const answer = await this.post(name, body, 0).catch(ifRefused);
@@ -245,13 +252,19 @@ class ItemRun {
 	}
 
 	private streamText(queryName: string, itemIndex: number): TextStream {
-		this.context.sendChunk('begin', itemIndex);
-		return TextStream.open(this.client, queryName, (chunk) => this.context.sendChunk('item', itemIndex, chunk));
+		const begin = () => this.context.sendChunk('begin', itemIndex);
+		const text = (chunk: string) => this.context.sendChunk('item', itemIndex, chunk);
+		// The agent of n8n begins and ends each turn likewise.
+		const separate = () => {
+			this.context.sendChunk('end', itemIndex);
+			begin();
+		};
+		begin();
+		return TextStream.open(this.client, queryName, { text, separate });
 	}
 
 	/** A stopped execution reads no answer, so none should be paid for. */
-	private async cancel(): Promise<void> {
-		const name = this.asked;
+	private async cancel(name: string | undefined): Promise<void> {
 		if (name === undefined) return;
 		try {
 			await this.client.postAfterStop(this.client.path(`/queries/${name}/cancel`));

@@ -74,7 +74,8 @@ export function isToolVariant(context: IExecuteFunctions): boolean {
 
 /** `history` has the earlier messages, if a memory is connected. */
 export function createBody(parameters: ItemParameters, tools: ConnectedTool[], labels: Record<string, string>, history: ArkMessage[] = []): Omit<CreateQuery, 'name'> {
-	const { agent, input, toolSource, sessionId, options } = parameters;
+	const { agent, toolSource, sessionId, options } = parameters;
+	const input = history.length > 0 ? filledIn(parameters) : parameters.input;
 	const seconds = (time?: number) => (time ? `${time}s` : undefined);
 	return {
 		...(history.length > 0 ? { type: 'messages' as const, input: [...history, { role: 'user' as const, content: input }] } : { input }),
@@ -91,6 +92,17 @@ export function createBody(parameters: ItemParameters, tools: ConnectedTool[], l
 		maxToolCalls: options.maxToolCalls,
 		metadata: { labels },
 	};
+}
+
+/** The input with the values of its `{{.name}}`. The server inserts them into a text, but takes messages as they are. */
+export function filledIn({ input, options }: ItemParameters): string {
+	const given = options.parameters?.parameter ?? [];
+	if (given.length === 0) return input;
+	return input.replace(/\{\{(.*?)\}\}/gs, (placeholder, inside: string) => {
+		const found = given.find(({ name }) => inside.trim() === `.${name}`);
+		if (found === undefined) throw new UserFault(`The input has ${placeholder}, which is none of the agent parameters`, 'Add the parameter in the options, or remove the braces. Without any parameter, braces are text.');
+		return found.value;
+	});
 }
 
 function definition({ name, description, parameters, route }: ConnectedTool, toolTimeout: number): CreateQuery['externalTools'][number] {

@@ -7,6 +7,13 @@
 import type { ArkClient } from '../ark/client';
 import { readEvents } from './sse';
 
+/** The consumer of the text. */
+export interface TextReader {
+	text(text: string): void;
+	/** What follows does not continue the text before it: it is that of another turn. */
+	separate(): void;
+}
+
 /** Text of a turn; `offset` counts bytes of UTF-8 from the turn's beginning. */
 interface Delta {
 	turn: number;
@@ -18,15 +25,16 @@ interface Delta {
 export class TextStream {
 	private turn = '';
 
+	/** What has been sent of the turn. */
 	private sent = Buffer.alloc(0);
 
 	private readonly closed = new AbortController();
 
-	private constructor(private readonly onText: (text: string) => void) {}
+	private constructor(private readonly reader: TextReader) {}
 
 	/** Follows a query until `finish`. */
-	static open(client: ArkClient, queryName: string, onText: (text: string) => void): TextStream {
-		const text = new TextStream(onText);
+	static open(client: ArkClient, queryName: string, reader: TextReader): TextStream {
+		const text = new TextStream(reader);
 		// A failure here is not one of the query: `finish` makes up for what was not read.
 		text.follow(client, queryName).catch(() => undefined);
 		return text;
@@ -35,7 +43,12 @@ export class TextStream {
 	/** Sends the rest of the answer and closes the stream. */
 	finish(response: string | undefined): void {
 		this.closed.abort();
-		if (response !== undefined) this.send(Buffer.from(response), 0);
+		if (response === undefined) return;
+		const answer = Buffer.from(response);
+		// The text of an earlier turn, after which no piece of the last one was read, is no part of the answer.
+		const isOfAnswer = answer.subarray(0, this.sent.length).equals(this.sent);
+		if (!isOfAnswer) this.begin();
+		this.send(answer, 0);
 	}
 
 	private async follow(client: ArkClient, queryName: string): Promise<void> {
@@ -48,9 +61,14 @@ export class TextStream {
 	private add({ turn, attempt, offset, delta }: Delta): void {
 		if (this.turn !== `${turn}.${attempt}`) {
 			this.turn = `${turn}.${attempt}`;
-			this.sent = Buffer.alloc(0);
+			this.begin();
 		}
 		this.send(Buffer.from(delta), offset);
+	}
+
+	private begin(): void {
+		if (this.sent.length > 0) this.reader.separate();
+		this.sent = Buffer.alloc(0);
 	}
 
 	/** Sends what is new of `bytes`, which begin at `offset` of the turn's text. */
@@ -60,6 +78,6 @@ export class TextStream {
 		if (isGap || known >= bytes.length) return;
 		const fresh = bytes.subarray(known);
 		this.sent = Buffer.concat([this.sent, fresh]);
-		this.onText(fresh.toString('utf8'));
+		this.reader.text(fresh.toString('utf8'));
 	}
 }

@@ -18,9 +18,20 @@ const FAILURES: RegExp[] = [
 /** The outcome of a tool that returned. */
 export function toOutcome(returned: unknown): Outcome {
 	const result = unwrapped(typeof returned === 'string' ? parsedIfJson(returned) : returned);
-	if (typeof result === 'string' && FAILURES.some((failure) => failure.test(result))) return { success: false, error: result };
+	if (typeof result === 'string') return FAILURES.some((failure) => failure.test(result)) ? { success: false, error: result } : { success: true, result };
 	// JSON has no `undefined`, and a result must be something.
-	return { success: true, result: result ?? '' };
+	if (result === undefined || result === null) return { success: true, result: '' };
+	const fault = notJson(result);
+	return fault === undefined ? { success: true, result } : { success: false, error: `The tool returned what JSON cannot hold: ${fault}` };
+}
+
+/** Why a value cannot be sent: an object that contains itself, a function. (n8n lets JSON write a BigInt as text.) */
+function notJson(value: unknown): string | undefined {
+	try {
+		return JSON.stringify(value) === undefined ? `a ${typeof value}` : undefined;
+	} catch (error) {
+		return (error as Error).message;
+	}
 }
 
 /** The outcome of a tool that threw. */
@@ -34,10 +45,20 @@ export function toFailure(thrown: unknown): Outcome {
 function parsedIfJson(text: string): unknown {
 	if (!/^\s*[[{]/.test(text)) return text;
 	try {
-		return JSON.parse(text);
+		const value: unknown = JSON.parse(text);
+		return isExact(text, value) ? value : text;
 	} catch {
 		return text;
 	}
+}
+
+/** Digits of which a number of JavaScript may lose some. */
+const LONG_NUMBER = /\d{16,}/g;
+
+/** Whether a value is what its text says: a long id, written as a number, is rounded when it is parsed. */
+function isExact(text: string, value: unknown): boolean {
+	const digits = text.match(LONG_NUMBER);
+	return digits === null || String(digits) === String(JSON.stringify(value).match(LONG_NUMBER));
 }
 
 function unwrapped(value: unknown): unknown {

@@ -6,10 +6,14 @@
  */
 import type { ArkClient } from '../ark/client';
 import { ArkError } from '../ark/error';
-import { clipped, isLarge, upload } from '../ark/result';
+import { clipped, isLarge, tooLarge, upload } from '../ark/result';
 import { after, pause } from '../time';
 import type { Outcome } from '../tools/outcome';
 import type { ClaimedCall, ClaimedCalls } from './wire';
+
+/** Ceilings of the server. It refuses to hand out more calls at once, and shortens a longer lease. */
+export const MOST_CALLS = 32;
+export const MOST_LEASE_SECONDS = 600;
 
 const CLAIM_WAIT_SECONDS = 25;
 /** After a failed claim that may be over soon. */
@@ -35,11 +39,16 @@ export class Worker {
 
 	private readonly running = new Set<Promise<void>>();
 
+	private readonly options: WorkerOptions;
+
+	/** An expression may give any number, so the bounds of the fields do not hold here. */
 	constructor(
 		private readonly client: ArkClient,
-		private readonly options: WorkerOptions,
+		{ tools, concurrency, leaseSeconds }: WorkerOptions,
 		private readonly events: WorkerEvents,
-	) {}
+	) {
+		this.options = { tools, concurrency: Math.min(Math.max(concurrency, 1), MOST_CALLS), leaseSeconds: Math.min(leaseSeconds, MOST_LEASE_SECONDS) };
+	}
 
 	/** Serves until `stop`. */
 	async serve(): Promise<void> {
@@ -58,11 +67,11 @@ export class Worker {
 	private async claim(limit: number): Promise<void> {
 		const { tools, leaseSeconds } = this.options;
 		try {
-			const { body } = await this.client.get<ClaimedCalls>(this.client.path('/tool-calls'), {
+			const { body, sentAt } = await this.client.get<ClaimedCalls>(this.client.path('/tool-calls'), {
 				query: { tools: tools.join(','), limit, lease: `${leaseSeconds}s`, wait: `${CLAIM_WAIT_SECONDS}s` },
 				signal: this.stopped.signal,
 			});
-			for (const call of body.items) this.begin(call);
+			for (const call of body.items) this.begin(call, sentAt);
 		} catch (error) {
 			if (this.stopped.signal.aborted) return;
 			if (error instanceof ArkError && error.status >= 400 && error.status < 500 && error.status !== 429) {
@@ -74,20 +83,17 @@ export class Worker {
 		}
 	}
 
-	private begin(call: ClaimedCall): void {
-		const handled = this.handle(call).finally(() => this.running.delete(handled));
+	private begin(call: ClaimedCall, claimedAt: number): void {
+		const handled = this.handle(call, claimedAt).finally(() => this.running.delete(handled));
 		this.running.add(handled);
 	}
 
-	private async handle(call: ClaimedCall): Promise<void> {
-		const heartbeat = this.keep(call);
+	private async handle(call: ClaimedCall, claimedAt: number): Promise<void> {
+		const heartbeat = this.keep(call, claimedAt);
 		try {
 			const startedAt = Date.now();
 			const outcome = clipped(await this.events.run(call));
-			const { id, lease, queryName } = call;
-			const duration = `${Date.now() - startedAt}ms`;
-			if (isLarge(outcome)) await upload(this.client, queryName, id, outcome.result, { wait: '0', lease, duration });
-			else await this.client.post(this.client.path(`/tool-calls/${id}/result`), { body: { lease, duration, ...outcome } });
+			await this.deliver(call, outcome, `${Date.now() - startedAt}ms`);
 		} catch (error) {
 			this.events.warn(`The result of ${call.name} (${call.id}) could not be delivered: ${(error as Error).message}`);
 		} finally {
@@ -95,10 +101,22 @@ export class Worker {
 		}
 	}
 
-	/** Extends the lease at a third of its time, so that one heartbeat may be lost. */
-	private keep(call: ClaimedCall): { stop: () => void } {
+	private async deliver({ id, lease, queryName }: ClaimedCall, outcome: Outcome, duration: string): Promise<void> {
+		let posted = outcome;
+		if (isLarge(outcome)) {
+			const refused = await upload(this.client, queryName, id, outcome.result, { wait: '0', lease, duration }).then(() => undefined, tooLarge);
+			if (refused === undefined) return;
+			posted = refused;
+		}
+		await this.client.post(this.client.path(`/tool-calls/${id}/result`), { body: { lease, duration, ...posted } });
+	}
+
+	/** Extends the lease at a third of the time that the server has granted, so that one heartbeat may be lost. */
+	private keep(call: ClaimedCall, claimedAt: number): { stop: () => void } {
 		const { leaseSeconds } = this.options;
-		let timer = after((leaseSeconds * 1000) / 3, () => void beat());
+		const grantedMs = Date.parse(call.leasedUntil) - claimedAt;
+		const restMs = (grantedMs > 0 ? Math.min(grantedMs, leaseSeconds * 1000) : leaseSeconds * 1000) / 3;
+		let timer = after(restMs, () => void beat());
 		let isStopped = false;
 		const beat = async () => {
 			try {
@@ -106,7 +124,7 @@ export class Worker {
 			} catch (error) {
 				this.events.warn(`The lease of ${call.name} (${call.id}) could not be extended: ${(error as Error).message}`);
 			}
-			if (!isStopped) timer = after((leaseSeconds * 1000) / 3, () => void beat());
+			if (!isStopped) timer = after(restMs, () => void beat());
 		};
 		return {
 			stop: () => {
