@@ -275,7 +275,9 @@ impl Inner {
         };
         let selected = submission.selected_tools.as_deref();
         let tools = match &submission.tool_filter {
-            Some(selection) => filter(namespace, &*registry.catalog_of(namespace, agent, selected)?, selection)?,
+            Some(selection) => {
+                filter(namespace, &*registry.catalog_of(namespace, agent, selected)?, selection, selected)?
+            }
             None => registry.tools_of(namespace, agent, selected)?,
         };
         let ceilings = self.settings.ceilings;
@@ -426,11 +428,16 @@ fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<
     }
 }
 
-/// The agent's tools that the query selects. An unknown name is an error: a misspelt name must not silently remove a
-/// tool.
-fn filter(namespace: &Namespace, catalog: &Catalog, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
+/// The tools that the query selects among its agent's, or among those that it names. An unknown name is an error: a
+/// misspelt name must not silently remove a tool.
+fn filter(
+    namespace: &Namespace,
+    catalog: &Catalog,
+    selection: &Selection,
+    among: Option<&[String]>,
+) -> Result<Vec<Tool>, EngineError> {
     let not_found = |names| EngineError::ToolsNotFound { namespace: namespace.clone(), names };
-    let selected = catalog.select(selection).map_err(|unknown| not_found(unknown.0))?;
+    let selected = catalog.select_among(selection, among).map_err(|unknown| not_found(unknown.0))?;
     Ok(selected.into_iter().cloned().collect())
 }
 
