@@ -1,4 +1,4 @@
-//! Whether the server lives, accepts work, and what it counts.
+//! The probes of liveness and readiness, and the metrics.
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use schemars::JsonSchema;
