@@ -115,7 +115,7 @@ impl Inner {
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
     ///
     /// # Errors
-    /// If something of it does not exist, or the input of a tool does not match its parameters.
+    /// If the agent, its model or a tool does not exist, or the input of a tool does not match its parameters.
     pub(crate) async fn prepare(
         &self,
         submission: Submission,
@@ -139,7 +139,7 @@ impl Inner {
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
         let mut answerer = self.answerer(&registry, &submission, &parameters)?;
         if answerer.is_remote {
-            // They are in none of the requests that are sent to its server.
+            // No request to its server contains them.
             submission.client_tools.clear();
             submission.tool_sources = ToolSources::Catalog;
         }
@@ -338,7 +338,7 @@ impl Inner {
     }
 }
 
-/// Warnings about what a query has and an agent behind an A2A server is not sent.
+/// Warnings about fields of a query that are not sent to an agent behind an A2A server.
 fn warn_of_unsent(submission: &Submission, agent: &Agent) -> Vec<String> {
     let is_conversation = matches!(&submission.input, Input::Messages(messages) if messages.len() > 1);
     let unsent = [
