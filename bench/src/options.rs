@@ -71,7 +71,7 @@ impl Options {
         while let Some(word) = words.next() {
             if !word.starts_with("--") {
                 let part = Part::ALL.iter().find(|(name, _)| name == word);
-                let (_, part) = part.with_context(|| format!("there is no part `{word}`"))?;
+                let (_, part) = part.with_context(|| format!("no part is called `{word}`"))?;
                 options.parts.push(*part);
                 continue;
             }

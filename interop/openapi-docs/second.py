@@ -250,7 +250,7 @@ def as_text(document, schema, encoding=None, depth=0):
             value = [below(part) for part in value]
         elif key in {"items", "additionalProperties"} and isinstance(value, dict):
             value = below(value)
-        # Texts may fit several parts of a choice that their types told apart.
+        # Texts may fit several parts of a choice that only their types distinguish.
         made["anyOf" if key == "oneOf" else key] = value
     if isinstance(made.get("properties"), dict):
         # It reads no fields of a part of `allOf` without a type.

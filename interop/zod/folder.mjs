@@ -239,5 +239,5 @@ for (const name of readdirSync(folder, { recursive: true }).sort()) {
   }
 }
 console.log(Object.entries(counts).map(([what, count]) => `${what} ${count}`).join(', '));
-// Something that a file began may go on.
+// Work that a file started may still be running.
 process.exit(counts.different || counts['not found'] || !counts.equal ? 1 : 0);

@@ -65,7 +65,7 @@ pub struct Head {
     /// The target is a team: its calls are turns of its members.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_team: bool,
-    /// The query has ended, and its tree has not been told yet.
+    /// The query has ended, and its tree has not been notified yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsettled: Option<Unsettled>,
     pub clock: RunClock,
@@ -575,7 +575,7 @@ impl Head {
     /// Until when a query that has ended is retained.
     #[must_use]
     pub fn kept_until(&self) -> Option<Timestamp> {
-        // Until its tree has been told, the row is what remembers that it has to be.
+        // Until its tree has been notified, the row records that this is still to be done.
         let is_over = self.status().is_final() && self.unsettled.is_none();
         is_over.then(|| self.updated_at.after(self.limits.ttl))
     }

@@ -359,6 +359,8 @@ impl ReadLimit for u64 {
 macro_rules! limits {
     ($($field:ident: $type:ty, $json:literal, $option:literal;)+) => {
         impl AskedLimits {
+            /// The names of all limits, as a request spells them.
+            pub const NAMES: &[&str] = &[$($json),+];
             /// The names of options and annotations.
             pub const OPTIONS: &[&str] = &[$($option),+];
 

@@ -40,7 +40,7 @@ pub(crate) enum Edge {
 }
 
 impl Edge {
-    /// The edge that a path belongs to; ARK's has all that no other one has.
+    /// The edge that a path belongs to; paths of no other edge belong to ARK's.
     pub(crate) fn of(path: &str) -> Self {
         if a2a::owns(path) { Self::A2a } else { Self::Ark }
     }

@@ -388,6 +388,11 @@ pub trait Store: Records + Conversations + Webhooks + 'static {
     /// The smallest deadline of all waiting queries.
     async fn next_deadline(&self) -> Result<Option<Timestamp>, StoreError>;
 
+    /// Whether the store can be read, found out by its cheapest read.
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.next_deadline().await.map(drop)
+    }
+
     fn stats(&self) -> StoreStats;
 
     /// How long commits took and how large they were; empty for a store without a disk.

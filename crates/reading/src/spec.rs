@@ -73,10 +73,21 @@ fn json_schema_schema() -> Value {
     json!({"type": "object", "description": "JSON Schema of an object"})
 }
 
-/// The types of an agent's tools that mean a builtin one.
-pub const BUILTIN_TYPES: &[&str] = &["builtin", "built-in"];
-/// The types of an agent's tools that mean one with a manifest.
-pub const DECLARED_TYPES: &[&str] = &["custom", "http", "mcp", "agent", "team", "inline", "external"];
+/// ARK's other spelling of `builtin`, for an agent's tools.
+const BUILT_IN: &str = "built-in";
+/// The type of an agent's tool that has a manifest, whatever type the manifest has.
+const CUSTOM: &str = "custom";
+
+/// The types of an agent's tools: those of manifests, and two that only agents have.
+pub fn agent_tool_types() -> impl Iterator<Item = &'static str> {
+    BindingKind::of_manifests().map(BindingKind::as_str).chain([BUILT_IN, CUSTOM])
+}
+
+/// Whether an agent's tool of this type may be a builtin one without a manifest.
+#[must_use]
+pub fn is_builtin_type(name: &str) -> bool {
+    name == BUILT_IN || name == BindingKind::Builtin.as_str()
+}
 
 /// ARK's engine of agents behind A2A servers. Other engines are not served.
 const EXECUTION_ENGINES: &[&str] = &["a2a"];
@@ -95,7 +106,7 @@ pub const AGENT: FieldTable = &[
 ];
 pub const AGENT_TOOL: FieldTable = &[
     Field::new("type", || {
-        let types = [BUILTIN_TYPES, DECLARED_TYPES].concat();
+        let types: Vec<_> = agent_tool_types().collect();
         json!({"enum": types})
     }),
     Field::new("name", text_schema),

@@ -10,7 +10,6 @@
 mod tests;
 
 use std::{
-    collections::HashMap,
     fs::{self, File},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::MetadataExt as _,
@@ -23,7 +22,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bosun_core::{ContentHash, hash::Hashing};
+use bosun_core::{ContentHash, cache::WeightedCache, hash::Hashing};
 use bosun_engine::{
     StoreError,
     blob::{BlobDraft, Blobs},
@@ -50,7 +49,7 @@ struct BlobFiles {
     /// not be removed for its age.
     names: Mutex<()>,
     /// Cache of blobs whose bytes have been verified.
-    checked: Mutex<HashMap<ContentHash, CheckedBlob>>,
+    checked: Mutex<WeightedCache<ContentHash, CheckedBlob>>,
 }
 
 /// A file as it was when its bytes were verified.
@@ -64,7 +63,7 @@ struct CheckedBlob {
 
 /// How long a verification is valid.
 const CHECK_HOLDS: Duration = Duration::from_secs(600);
-/// The size of the cache of verifications.
+/// The number of verifications in their cache.
 const CHECKS_KEPT: usize = 4_096;
 /// A file is hashed in chunks of this size.
 const STEP_BYTES: usize = 256 * 1024;
@@ -120,7 +119,7 @@ impl BlobDirectory {
             path: path.to_owned(),
             drafts: AtomicU64::new(0),
             names: Mutex::default(),
-            checked: Mutex::default(),
+            checked: Mutex::new(WeightedCache::new(CHECKS_KEPT)),
         };
         Ok(Self { files: Arc::new(files) })
     }
@@ -224,12 +223,8 @@ impl BlobFiles {
     }
 
     fn note_checked(&self, hash: ContentHash, checked: CheckedBlob) {
-        let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        // Verifying again is cheap; it does not matter which entries are evicted.
-        if known.len() >= CHECKS_KEPT {
-            known.clear();
-        }
-        known.insert(hash, checked);
+        // One weight for all: they are of one size, and dropping what is evicted takes no time.
+        let _evicted = self.checked.lock().unwrap_or_else(PoisonError::into_inner).insert(hash, checked, 1);
     }
 
     fn older_than(&self, age: Duration) -> io::Result<Vec<ContentHash>> {

@@ -37,7 +37,7 @@ pub struct A2aServerManifest {
     pub timeout: Option<Duration>,
     /// How often the card is fetched again.
     pub poll_interval: Duration,
-    /// Whether a message with the id of an earlier one has no effect but to be answered again.
+    /// Whether a message with the id of an earlier one only repeats the answer.
     pub idempotent: bool,
     /// Whether calls of the agent wait for approval; the calling agent's policy where `None`.
     pub confirm: Option<Confirm>,

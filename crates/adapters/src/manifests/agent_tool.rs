@@ -60,8 +60,8 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<ToolEntry> {
     let partial = fields.fields("partial").map(|partial| read_partial(&partial.with_table(spec::PARTIAL)));
     fields.finish();
     let (kind, name) = (kind?, name?);
-    let is_builtin = spec::BUILTIN_TYPES.contains(&kind.value);
-    if !is_builtin && !spec::DECLARED_TYPES.contains(&kind.value) {
+    let is_builtin = spec::is_builtin_type(kind.value);
+    if !spec::agent_tool_types().any(|known| known == kind.value) {
         let message = format!("there is no tool type `{}`", kind.value);
         fields.fault(kind.place, "unsupported_kind", message, KNOWN_TYPES);
         return None;

@@ -3,7 +3,7 @@
 //! All references within the files must resolve. A stored manifest may refer to a resource that is created later, as in
 //! a cluster; until then it is unavailable.
 
-use bosun_core::Namespace;
+use bosun_core::{Namespace, tool::BindingKind};
 use bosun_engine::resource::Manifest;
 use bosun_reading::{Fault, SourcePlace, Text};
 use serde_json::Value;
@@ -141,8 +141,10 @@ pub(super) fn not_served(manifest: &Manifest) -> Option<String> {
             Some(super::mcp_server::NO_SSE.to_owned())
         }
         Document::Tool => match manifest.description.spec.get("type").and_then(Value::as_str) {
-            None | Some("builtin" | "external" | "http" | "mcp" | "nango" | "agent" | "team") => None,
-            Some(other) => Some(format!("this version does not run tools of type `{other}`")),
+            Some(kind) if kind == BindingKind::Inline.as_str() => {
+                Some(format!("this version does not run tools of type `{kind}`"))
+            }
+            _ => None,
         },
         _ => None,
     }

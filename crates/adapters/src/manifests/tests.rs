@@ -8,7 +8,7 @@ use bosun_core::{
     Binding, Namespace, QueryUid, Tool,
     query::AskedLimits,
     tool::{
-        SecretRef,
+        BindingKind, SecretRef,
         toolset::{ToolSources, Toolset},
     },
     transcript::Message,
@@ -167,6 +167,47 @@ spec: {parameters: [{name: model.name, value: polled}], address: {value: \"http:
             "13:66: `address` of Evaluator `judge` has no effect: this server judges answers itself [field_ignored]",
         ]
     );
+}
+
+#[test]
+fn an_agent_may_use_a_tool_of_every_type_that_a_manifest_may_have() {
+    for kind in BindingKind::of_manifests().map(BindingKind::as_str).chain(["built-in", "custom"]) {
+        let directory = tempfile::tempdir().unwrap();
+        let described = match kind {
+            "built-in" | "builtin" => "type: builtin, builtin: {name: noop}",
+            "http" => "type: http, http: {url: \"https://x.test\"}",
+            "mcp" => "type: mcp, mcp: {mcpServerRef: {name: server}, toolName: t}",
+            "nango" => "type: nango, nango: {source: action, provider: mail, action: send}",
+            "agent" => "type: agent, agent: {name: t}",
+            "team" => "type: team, team: {name: t}",
+            "inline" => "type: inline, inline: {language: bash, source: x}",
+            "external" | "custom" => "type: external",
+            other => panic!("no manifest for tools of type `{other}`"),
+        };
+        let documents = [
+            ("Agent", "user", format!("tools: [{{type: {kind}, name: t}}]")),
+            ("Tool", "t", described.to_owned()),
+            ("Agent", "t", String::new()),
+            ("Team", "t", "members: [{name: t}], strategy: sequential".to_owned()),
+            ("MCPServer", "server", "address: {value: \"http://x.test\"}".to_owned()),
+            (
+                "Model",
+                "default",
+                "provider: openai, model: {value: m}, config: {openai: {baseUrl: {value: \"https://x.test\"}}}"
+                    .to_owned(),
+            ),
+        ];
+        let documents = documents.map(|(document, name, spec)| {
+            format!("apiVersion: ark.mckinsey.com/v1alpha1\nkind: {document}\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n")
+        });
+        std::fs::write(directory.path().join("all.yaml"), documents.join("---\n")).unwrap();
+        let (loaded, warnings) = review(&[directory.path().to_owned()], &builtins(), Vec::new());
+        let loaded = loaded.unwrap_or_else(|faults| panic!("{kind}: {faults}"));
+        let user = loaded.agents.iter().find(|agent| agent.name == "user").unwrap();
+        assert_eq!(user.tools[0].name, "t", "{kind}");
+        let not_served = warnings.iter().any(|warning| warning.code == "not_served");
+        assert_eq!(not_served, kind == BindingKind::Inline.as_str(), "{kind}: {warnings:?}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ async fn every_step_is_shown_and_every_process_ends() {
         "tool_call_required: web_search",
         "runs current_time",
         "kill -9",
-        "the stream broke, and the server does not answer any more",
+        "the stream broke, and the server no longer answers",
         "on the same store",
         "asks for the state of the query: waiting",
         "200, replayed",

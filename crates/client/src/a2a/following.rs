@@ -27,9 +27,9 @@ pub(crate) struct TaskEvents<'a> {
     last_id: Option<String>,
     reader: TaskReader,
     ready: VecDeque<TimelineItem>,
-    /// Consecutive failures without news in between.
+    /// Consecutive failures without a new event in between.
     failures: u32,
-    /// Consecutive connections, or polls, without news, which the server has ended as the protocol lets it.
+    /// Consecutive connections, or polls, without a new event, which the server has ended as the protocol lets it.
     endings: u32,
     pause: Duration,
     /// Whether the next connection is worth mentioning.
@@ -58,7 +58,7 @@ impl<'a> TaskEvents<'a> {
                 }
                 Err(error @ ClientError::Unreachable { .. }) if events.failures == 0 => return Err(error),
                 Err(error @ ClientError::Broken { .. }) if !agent.has_client_tools => return Err(error),
-                // A reply whose answer was lost has arrived: the task waits no longer.
+                // A reply whose answer was lost has arrived: the task no longer waits.
                 Err(error) if events.failures > 0 && error.code() == Some("unsupported_operation") => {
                     return replied_to.map(|task| Self::resume(agent, task)).ok_or(error);
                 }

@@ -3,6 +3,7 @@
 //! A [`ZodLibrary`] is Zod itself, reduced to data: it makes schemas from calls and chains, and writes them as JSON
 //! Schema. It never sees syntax. The reader does not know the meaning of any method.
 
+use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use super::{
@@ -144,4 +145,32 @@ pub(super) fn as_schema(value: &ZodValue<'_>, offset: u32) -> ReadSchema<SchemaI
                 .into())
         }
     }
+}
+
+/// The keys of an object, and their schemas.
+pub(super) type ZodShape = IndexMap<String, SchemaId>;
+
+/// The argument at `index`, read as the keys of an object. The schema of a getter is made by `defer`.
+pub(super) fn shape_argument<'a>(
+    call: &ZodCall<'_, 'a>,
+    index: usize,
+    skips_undefined: bool,
+    mut defer: impl FnMut(ZodFunction<'a>, u32) -> SchemaId,
+) -> ReadSchema<ZodShape> {
+    let ZodValue::Record(record) = call.argument(index) else {
+        return Err(call.wrong(index, "an object of schemas"));
+    };
+    let mut gather = FaultCollector::default();
+    let mut shape = ZodShape::new();
+    for (key, member) in record.iter() {
+        let schema = match &member.value {
+            ZodValue::Function(function) if member.getter => Ok(defer(*function, member.offset)),
+            ZodValue::Undefined if skips_undefined => continue,
+            value => as_schema(value, member.offset),
+        };
+        if let Some(schema) = gather.take(schema) {
+            shape.insert(key.to_owned(), schema);
+        }
+    }
+    gather.finish(shape)
 }

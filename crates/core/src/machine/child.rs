@@ -54,7 +54,7 @@ fn awaits_child(call: &CallHead) -> bool {
     }
 }
 
-/// The tree of an ended query has been told of its end. Empty if there was nothing to tell.
+/// The tree of an ended query has been notified of its end. Empty if there was nothing to notify it of.
 #[must_use]
 pub fn settle(head: &Head) -> Vec<Event> {
     if head.unsettled.is_some() { vec![Event::Settled] } else { Vec::new() }

@@ -22,7 +22,7 @@ pub(super) fn artifacts(head: &Head, transcript: &Transcript) -> Vec<Artifact> {
     calls.filter_map(of_call).chain(answered).collect()
 }
 
-/// The artifact that the agent's answer is; also while it is still being written. Where the agent has an
+/// The artifact of the agent's answer, also while it is still being written. Where the agent has an
 /// `outputSchema`, the answer is data, and the text that it was read from follows.
 pub(super) fn answer(head: &Head, transcript: &Transcript, text: &str) -> Artifact {
     let data = transcript.output().map(MessagePart::data);

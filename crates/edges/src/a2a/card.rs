@@ -99,7 +99,7 @@ pub(super) async fn list_agents(
     Json(json!({ "agents": agents })).into_response()
 }
 
-/// The card with everything in it, for callers with a key.
+/// The complete card, for callers with a key.
 pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Value, A2aError> {
     asked.need(Right::Read)?;
     if asked.app.access.is_open() {

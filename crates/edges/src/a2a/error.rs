@@ -31,7 +31,8 @@ pub(super) enum ErrorKind {
     ContentTypeNotSupported,
     ExtendedCardNotConfigured,
     VersionNotSupported,
-    /// The state of the caller or the server does not permit it, independent of the protocol: the code has the status.
+    /// The state of the caller or the server does not permit it, independent of the protocol: the status is that of the
+    /// code.
     Refused(Code),
 }
 

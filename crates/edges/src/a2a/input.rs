@@ -1,4 +1,4 @@
-//! The text that a message is to the model: its text, its data and its files, in order.
+//! A message as the text that the model reads: its text, its data and its files, in order.
 //!
 //! An agent takes text and JSON, also as files, and files of the media types that its manifest names. A file that is text
 //! is read as text; the model gets any other one as JSON, as it was sent, so that it can give it to a tool. Nothing is

@@ -3,7 +3,9 @@
 //! - [`routes`]: the table of routes; [`rpc`] and [`rest`]: the two bindings;
 //! - [`negotiate`]: the version and the extensions of a request;
 //! - [`reading`]: parameters of both generations in one form; [`input`]: what the model reads of a message; [`operations`]: what is done with them;
-//! - [`task`] and [`stream`]: queries as tasks and as events; [`artifact`]: its files and its answer; [`waiting`]: what a task waits for; [`task_page`]: pages of them; [`wire`](bosun_wire::a2a): the objects of 1.0, [`v03`]: those of 0.3;
+//! - [`task`] and [`stream`]: queries as tasks and as events; [`artifact`]: their files and their answers; [`waiting`]:
+//!   what a task waits for; [`task_page`]: pages of them; [`wire`](bosun_wire::a2a): the objects of 1.0, [`v03`]: those
+//!   of 0.3;
 //! - [`tools`]: the client-tools extension, and the forms of the client tool provider; [`decisions`]: about calls that wait for approval;
 //! - [`card`]: agent cards; [`error`]: errors as the protocol writes them;
 //! - [`push`]: webhooks of a task, and what is posted to them.

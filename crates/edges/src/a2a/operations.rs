@@ -67,7 +67,7 @@ pub(super) enum Reply {
     Message(Box<TaskMessage>),
 }
 
-/// What a message to a task is.
+/// What a message to a task contains.
 enum FollowUp {
     Results(Vec<GivenResult>),
     Decisions(Vec<AskedDecision>),
@@ -164,8 +164,8 @@ impl AgentRequest {
         let read_tools = tools::read_tools(self.engine(), &params).await?;
         let IncomingMessage { message_id, context_id, .. } = params.message;
         let request = message_id.as_deref().map(|id| self.request_key(id));
-        // Without one of the client's, the context follows from the message and its actor: a retry gets the same, and no
-        // other caller does.
+        // If the client names none, the context is derived from the message and its actor: a retry gets the same, and
+        // no other caller does.
         let context_id = match (context_id, &request) {
             (Some(id), _) => Some(id),
             (None, Some(RequestKey { actor, key, .. })) => {
@@ -192,7 +192,7 @@ impl AgentRequest {
         RequestKey { actor: self.caller.actor.id(), route: "a2a", key }
     }
 
-    /// What a message to a task brings, for a caller that may send it.
+    /// What a message to a task contains, if the caller may send it.
     fn need_for_follow_up(&self, params: &SendParams) -> Result<FollowUp, A2aError> {
         let parts = &params.message.parts;
         let (follow_up, right) = if let Some(given) = tools::results_of(parts)? {

@@ -98,7 +98,7 @@ impl ReadParams {
     }
 }
 
-/// The name under which a field is: as the specification writes it, or in snake_case.
+/// The name under which a field is sent: as the specification writes it, or in snake_case.
 pub(super) fn name_in(fields: &BodyFields<'_>, camel: &str) -> String {
     if fields.has(camel) {
         return camel.to_owned();

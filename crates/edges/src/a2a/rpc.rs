@@ -150,7 +150,7 @@ fn into_error_event(error: A2aError, id: &Value) -> Response {
 }
 
 fn resolve(method: &str, headers: &HeaderMap, uri: &Uri) -> Result<(Generation, Method), A2aError> {
-    // A request that names no version is of 0.3: that is how clients of 0.3 look.
+    // A request that names no version is of 0.3: clients of 0.3 send none.
     let generation = negotiate::generation(headers, uri)?.unwrap_or(Generation::V03);
     let is_meant = |of: Option<Generation>| of.is_none_or(|of| of == generation);
     let found = METHODS.iter().find(|(name, of, _)| *name == method && is_meant(*of));
@@ -223,7 +223,7 @@ pub(super) async fn execute(
             let (name, reply) = write_reply(generation, &asked.send(reading::send(params, generation)?).await?);
             match generation {
                 Generation::V1 => json!({ name: reply }),
-                // 0.3 says what it is by its `kind`.
+                // 0.3 distinguishes them by `kind`.
                 Generation::V03 => reply,
             }
         }
@@ -271,7 +271,7 @@ pub(super) async fn execute(
     Ok(Answer::Result(result))
 }
 
-/// The answer to a message, and the name of its field in an object that has one of both.
+/// The answer to a message, and the name of its field in an object that has one of the two.
 pub(super) fn write_reply(generation: Generation, reply: &Reply) -> (&'static str, Value) {
     match reply {
         Reply::Task(shown) => ("task", write(generation, shown)),

@@ -93,7 +93,7 @@ pub(super) async fn open(
 ) -> Result<Response, A2aError> {
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let (narrator, first) = match terms.after {
-        // What queries below wait for is told by the subscription.
+        // The subscription reports what child queries wait for.
         Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, terms).await?, Bytes::new()),
         None => {
             let narrator = TaskNarrator::new(snapshot, envelope, terms);
@@ -281,9 +281,9 @@ impl Narrate for TaskNarrator {
                 let artifact = artifact::of_answer(&self.head, parts);
                 return self.write(None, &self.artifact(artifact, *offset > 0, false));
             }
-            // How far an inside call is has no place in the protocol.
+            // The protocol has no place for the progress of inside calls.
             Watched::Progress(_) => return Bytes::new(),
-            // They are no entries of this query, so they have no id: a client that reconnects gets the snapshot.
+            // They are not entries of this query, so they have no id: a client that reconnects gets the snapshot.
             Watched::Below(call) => {
                 self.below.add(call);
                 return self.new_status().map_or_else(Bytes::new, |event| self.write(None, &event));

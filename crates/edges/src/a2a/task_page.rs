@@ -1,7 +1,7 @@
 //! A page of tasks, the one that changed last first.
 //!
-//! The store lists queries in the order of their creation, so a page is selected while all of them pass. What is kept
-//! meanwhile is bounded by the size of the page, in entries and in bytes; what does not fit is on the next page.
+//! The store lists queries in the order of their creation, so a page is selected in one pass over all of them. What is
+//! kept meanwhile is bounded by the size of the page, in entries and in bytes; what does not fit is on the next page.
 
 use std::collections::BTreeMap;
 

@@ -41,7 +41,7 @@ pub(super) struct A2aTools {
     pub(super) is_seeds: bool,
 }
 
-/// Of a longer list, even small schemas are not compiled on a worker.
+/// In a longer list, even small schemas are compiled off the runtime's workers.
 const LONG_LIST: usize = 16;
 
 /// Reads and checks the tools that a request brings.
@@ -105,8 +105,8 @@ pub(super) fn results_of(parts: &[MessagePart]) -> Result<Option<Vec<GivenResult
     Ok(Some(results))
 }
 
-/// The lists that the data parts of a message have under `member`, each with the number of its part. A message with some
-/// has nothing else: a text next to them would reach no model.
+/// The lists that the data parts of a message have under `member`, each with the number of its part. A message with
+/// such lists has nothing else: a text next to them would reach no model.
 pub(super) fn lists_of<'m>(
     parts: &'m [MessagePart],
     member: &str,

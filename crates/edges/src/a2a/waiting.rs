@@ -111,7 +111,7 @@ impl OpenWork {
         }
     }
 
-    /// Removes a call that waits no longer.
+    /// Removes a call that no longer waits.
     pub(super) fn remove(&mut self, call: CallId) {
         let id = call.to_string();
         self.calls.retain(|open| open.asked.call != call);
@@ -126,7 +126,7 @@ impl OpenWork {
         self
     }
 
-    /// The ids of all of it.
+    /// The ids of everything that the task waits for.
     pub(super) fn ids(&self) -> Vec<String> {
         let calls = self.calls.iter().map(|open| open.asked.call.to_string());
         let approvals = self.approvals.iter().map(|approval| approval.id.clone());

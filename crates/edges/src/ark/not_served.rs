@@ -62,6 +62,8 @@ fn instead_of(path: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use bosun_core::{query::AskedLimits, tool::BindingKind};
+
     use super::*;
 
     #[test]
@@ -87,6 +89,20 @@ mod tests {
         let page = include_str!("../../../../docs/ark.md");
         for (name, _) in NOT_SERVED {
             assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_on_ark_names_every_type_of_a_tool_and_every_limit_of_an_agent() {
+        let page = include_str!("../../../../docs/ark.md");
+        let rows: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
+        for kind in BindingKind::of_manifests() {
+            let row = rows.iter().find(|row| row.contains(&format!("`type: {kind}`")));
+            assert!(row.is_some(), "{kind}");
+        }
+        let limits = rows.iter().find(|row| row.starts_with("annotations `bosun.dev/query-timeout`")).unwrap();
+        for name in AskedLimits::OPTIONS {
+            assert!(limits.replace("bosun.dev/", "").contains(&format!("`{name}`")), "{name}");
         }
     }
 }

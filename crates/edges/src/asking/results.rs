@@ -56,7 +56,7 @@ pub(crate) struct GivenResult {
 #[derive(Debug)]
 pub(crate) enum CallRef {
     Call(CallId),
-    /// Not an id of this server: as unknown as any other.
+    /// Not an id of this server, and so unknown like any other.
     Foreign(String),
     Tool(String),
     /// A call that a worker has claimed, and its lease.

@@ -1,4 +1,4 @@
-//! What the queries below a query wait for, beside what it waits for itself.
+//! What a query and the queries below it wait for.
 
 use std::sync::Arc;
 

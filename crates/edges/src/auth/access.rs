@@ -1,7 +1,7 @@
 //! The policy in force, and how long a caller's grant holds.
 //!
-//! A policy is replaced as a whole while the server runs. Requests are checked against the one of the
-//! moment; those that outlive it are notified when their grant is revoked.
+//! A policy is replaced as a whole while the server runs. Requests are checked against the current one; requests that
+//! outlive it are notified when their grant is revoked.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub struct Policy(Option<Guarded>);
 struct Guarded {
     keys: Keyring,
     issuers: Vec<Issuer>,
-    /// Keys of an issuer are being fetched: another policy follows when they are there, or cannot be had.
+    /// Keys of an issuer are being fetched: another policy follows when they have arrived or cannot be fetched.
     expects_keys: bool,
 }
 
@@ -61,10 +61,10 @@ impl Policy {
 /// How a caller was authenticated: enough to check whether the credential is still valid, and nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CredentialProof {
-    /// There was nothing to prove.
+    /// The server is open: there is no credential.
     Open,
     Key(Digest),
-    /// Of the issuer with this id.
+    /// A token of the issuer with this id.
     Token(String),
 }
 
@@ -92,7 +92,8 @@ impl Access {
         Self::new(watch::Sender::new(Arc::new(Policy::open())).subscribe(), Arc::new(SystemClock), Arc::default())
     }
 
-    /// Follows what is sent to `policy`. The sender subscribes to `keys_wanted`, and answers by sending a new policy.
+    /// Adopts every policy that is sent to `policy`. The sender subscribes to `keys_wanted`, and answers by sending a
+    /// new policy.
     #[must_use]
     pub fn new(policy: watch::Receiver<Arc<Policy>>, clock: Arc<dyn Clock>, keys_wanted: Arc<Notify>) -> Self {
         Self { policy, clock, keys_wanted, everything: Arc::new(Grant::everything()) }

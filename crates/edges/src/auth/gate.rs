@@ -37,11 +37,12 @@ pub(crate) enum Needs {
     Nothing,
     /// Any authenticated caller.
     AnyCaller,
-    /// To reach the namespace of the request. The operation, which is in the body, decides which right it needs.
+    /// A caller that reaches the namespace of the request. The operation, which is in the body, determines the right
+    /// that it needs.
     Reach,
     /// The right in the namespace of the request.
     Here(Right),
-    /// The right in all namespaces: what is shown or changed is of all of them.
+    /// The right in all namespaces: the route concerns all of them.
     Everywhere(Right),
 }
 
@@ -79,7 +80,7 @@ impl Caller {
         &self.grant
     }
 
-    /// Another namespace than that of the request, if the caller may do there what this route does.
+    /// A namespace other than that of the request, if the caller may do there what this route does.
     pub(crate) fn reach(&self, namespace: Namespace) -> Result<Authorized<Namespace>, ApiError> {
         reach(&self.grant, namespace)
     }

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{Grant, Namespaces};
 
-/// How ARK's clients distinguish the two halves of a key.
+/// The prefixes by which ARK's clients distinguish the two halves of a key.
 const PUBLIC_PREFIX: &str = "pk-ark-";
 const SECRET_PREFIX: &str = "sk-ark-";
 
@@ -62,7 +62,7 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// Makes the halves of random bytes that the caller brings.
+    /// Makes the halves from the caller's random bytes.
     #[must_use]
     pub fn from_random(public: [u8; 12], secret: [u8; 32]) -> Self {
         let text = |prefix: &str, bytes: &[u8]| format!("{prefix}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes));
@@ -104,7 +104,7 @@ impl Keyring {
         (same && !key.revoked && key.grant.holds_at(now)).then_some((key.digest, &key.grant))
     }
 
-    /// What each key reaches that is not revoked.
+    /// The namespaces of each key that is not revoked.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespaces> {
         self.keys.iter().filter(|key| !key.revoked).map(|key| &key.grant.namespaces)
     }

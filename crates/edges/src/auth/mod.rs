@@ -3,8 +3,8 @@
 //! A request proves who it comes from with an `Authorization` header, and the [policy](Access) turns that
 //! proof into a [`Grant`]: an actor, namespaces and rights. Each route says in its table what it needs,
 //! the gate in front of it compares, and only the gate makes an `Authorized` namespace, without which
-//! no handler reaches a row. There is no session, no cookie and no token in a URL. Where keys come from
-//! (files, key servers) is the program's part; nothing here reads a file or opens a connection.
+//! no handler reaches a row. There is no session, no cookie and no token in a URL. The program decides where keys come
+//! from (files, key servers); nothing here reads a file or opens a connection.
 
 mod access;
 mod credential;

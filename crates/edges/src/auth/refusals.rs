@@ -39,7 +39,7 @@ struct RefusalWindow {
 
 impl RefusalWindow {
     fn is_over(&self, now: Timestamp) -> bool {
-        // A clock that was set back would else keep a window open forever.
+        // A clock that was set back would otherwise keep a window open forever.
         now >= self.began.after(WINDOW) || now < self.began
     }
 

@@ -1,4 +1,4 @@
-//! Refusals: why a request was not done, without the shape of any protocol.
+//! Refusals: why a request was refused or failed, without the shape of any protocol.
 //!
 //! [`Code`] is the whole vocabulary: a code has one status, and `docs/errors.md` a heading for it.
 //! Errors of the engine get their code in one exhaustive match, so that a new one does not compile
@@ -36,7 +36,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 
 macro_rules! codes {
     ($($(#[$meta:meta])* $variant:ident = $status:ident $text:expr,)*) => {
-        /// Why a request was not done. Each has one HTTP status.
+        /// Why a request was refused or failed. Each has one HTTP status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Code {
             $($(#[$meta])* $variant,)*
@@ -73,7 +73,7 @@ codes! {
     RequestTimeout = REQUEST_TIMEOUT request_code::REQUEST_TIMEOUT,
     PayloadTooLarge = PAYLOAD_TOO_LARGE request_code::PAYLOAD_TOO_LARGE,
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE request_code::UNSUPPORTED_MEDIA_TYPE,
-    // The request may not be made.
+    // The caller may not make the request.
     Unauthorized = UNAUTHORIZED request_code::UNAUTHORIZED,
     RightMissing = FORBIDDEN request_code::RIGHT_MISSING,
     NamespaceForbidden = FORBIDDEN request_code::NAMESPACE_FORBIDDEN,
@@ -83,7 +83,7 @@ codes! {
     RouteNotFound = NOT_FOUND request_code::ROUTE_NOT_FOUND,
     MethodNotAllowed = METHOD_NOT_ALLOWED request_code::METHOD_NOT_ALLOWED,
     NotImplemented = NOT_IMPLEMENTED request_code::NOT_IMPLEMENTED,
-    // The request was read and makes no sense here.
+    // The request was read and is not valid here.
     InvalidRequest = UNPROCESSABLE_ENTITY request_code::INVALID_REQUEST,
     UnsupportedField = UNPROCESSABLE_ENTITY request_code::UNSUPPORTED_FIELD,
     FrozenField = UNPROCESSABLE_ENTITY request_code::FROZEN_FIELD,
@@ -107,7 +107,7 @@ codes! {
     SecretNotAllowed = UNPROCESSABLE_ENTITY failure_code::SECRET_NOT_ALLOWED,
     AddressNotAllowed = UNPROCESSABLE_ENTITY failure_code::ADDRESS_NOT_ALLOWED,
     InvalidConfiguration = UNPROCESSABLE_ENTITY request_code::INVALID_CONFIGURATION,
-    // What the request names is not there, or not in the state for it.
+    // What the request names does not exist, or its state does not permit the request.
     NamespaceNotFound = NOT_FOUND request_code::NAMESPACE_NOT_FOUND,
     QueryNotFound = NOT_FOUND request_code::QUERY_NOT_FOUND,
     MemoryNotFound = NOT_FOUND request_code::MEMORY_NOT_FOUND,
@@ -149,7 +149,7 @@ codes! {
     ShuttingDown = SERVICE_UNAVAILABLE request_code::SHUTTING_DOWN,
 }
 
-/// A request that was not done.
+/// A refused or failed request.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     pub(crate) code: Code,
@@ -161,13 +161,12 @@ pub(crate) struct ApiError {
     cause: Option<Arc<EngineError>>,
 }
 
-/// How ARK says it, in the field `detail`.
+/// ARK's field `detail`.
 #[derive(Debug)]
 pub(crate) enum ErrorDetail {
     /// In the same words.
     Message,
-    /// The body could be read and is not what the route takes: what is wrong with it, and what was sent, where that
-    /// is known.
+    /// The body could be read and is not what the route takes: its faults, and the echo of the body where there is one.
     Faults(Option<Box<Echo>>),
     /// In its own words.
     Own(Box<Value>),
@@ -192,15 +191,15 @@ impl ApiError {
         Self { code, message: message.into(), details: Vec::new(), omitted: 0, detail, cause: None }
     }
 
-    /// What is wrong with the fields of a body, one entry with `path`, `code` and `message` for each fault.
+    /// The faults of the fields of a body, each an entry with `path`, `code` and `message`.
     pub(crate) fn of_fields(code: Code, message: impl Into<String>, faults: Vec<Value>) -> Self {
         let lists_faults = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
         let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Message };
         Self { code, message: message.into(), details: faults, omitted: 0, detail, cause: None }
     }
 
-    /// Shows what was sent next to what is wrong with it. It is parsed a second time, since the reader has
-    /// consumed the first.
+    /// Adds the echo of the body to its faults. The body is parsed a second time, since the reader has consumed the
+    /// first.
     pub(crate) fn about(mut self, sent: &[u8]) -> Self {
         if let ErrorDetail::Faults(echo) = &mut self.detail {
             *echo = serde_json::from_slice(sent).ok().map(|sent| Box::new(Echo::new(&sent)));
@@ -208,7 +207,7 @@ impl ApiError {
         self
     }
 
-    /// What ARK says instead of the message.
+    /// ARK's sentence in place of the message.
     pub(crate) fn in_arks_words(mut self, detail: impl Into<Value>) -> Self {
         self.detail = ErrorDetail::Own(Box::new(detail.into()));
         self
@@ -466,7 +465,8 @@ impl ApiError {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         if code == Code::Unauthorized {
-            // Not `Basic`, although it is accepted: a browser would ask for a password, and send it ever after.
+            // Not `Basic`, although it is accepted: a browser would ask for a password, and send it with every later
+            // request.
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(cause) = &self.cause {

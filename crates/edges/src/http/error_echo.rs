@@ -1,11 +1,10 @@
-//! What was sent, as an error shows it again.
+//! The echo of a request body in an error, with secrets hidden.
 //!
-//! ARK's API answers a body that is not in order with the body itself. Clients write such answers into logs, so
-//! what may be a key is hidden here, whatever is wrong with the body around it: everything under a name that
-//! means a secret, everything in `headers` and `config` but what is known to be none, values of parameters whose
-//! name means a secret, what URLs have of users and parameters, and whatever looks like a key in the middle of a text.
-//! What looks like a key is for [`bosun_core::audit`] to say, here as in resources and in the audit log.
-//! An echo is short: of a large body it only says how large it is.
+//! ARK's API repeats an invalid body in its error. Clients write such answers into logs, so possible secrets are
+//! hidden, whatever the fault: everything under a name that means a secret, everything in `headers` and `config` except
+//! fields that are known to be harmless, values of parameters whose name means a secret, user info and query parameters
+//! of URLs, and text that looks like a key. [`bosun_core::audit`] decides what looks like a key, here as in resources
+//! and in the audit log. An echo is bounded: a large body is replaced by its size.
 
 use bosun_core::{
     audit::{hide_in_urls, is_secret_name, redact_text},
@@ -15,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// The placeholder of a hidden value. It is refused when it comes back as a key of a resource.
 pub(crate) const HIDDEN: &str = "[hidden]";
-/// The largest body that is shown, and how much all parts of it that faults point at may have together.
+/// Maximum size of an echoed body, and of all echoed parts together.
 pub(crate) const MOST_BYTES: usize = 16 * 1024;
 
 /// Names of this API that only sound like secrets.
@@ -29,11 +28,11 @@ const SHOWN_IN_GUARDED: &[&str] =
 const REFERENCES: &[&str] = &["secretKeyRef", "configMapKeyRef", "queryParameterRef", "serviceRef"];
 const SHOWN_IN_REFERENCES: &[&str] = &["name", "namespace", "key", "optional", "port", "path"];
 
-/// A body without what may be a key.
+/// A body with possible secrets hidden.
 #[derive(Debug)]
 pub(crate) struct Echo {
     body: Value,
-    /// How much may still be shown of its parts.
+    /// The size that its parts may still have.
     left: usize,
 }
 
@@ -42,7 +41,7 @@ impl Echo {
         Self { body: fit(copy(sent), MOST_BYTES), left: MOST_BYTES }
     }
 
-    /// The value at a path of the body, or else the one that encloses it: there, something is missing.
+    /// The value at a path of the body, or the enclosing value if the path does not exist.
     pub(crate) fn part(&mut self, steps: &[Value]) -> Value {
         let mut part = &self.body;
         for step in steps {
@@ -102,7 +101,7 @@ fn member(name: &str, value: &Value) -> Value {
     }
 }
 
-/// The shape of a value, with what is known not to be a key. `null` and flags are not.
+/// The shape of a value, with the values that cannot be keys: `null` and booleans.
 fn hide(value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(_) => value.clone(),
@@ -131,7 +130,7 @@ fn only(members: &Map<String, Value>, shown: &[&str]) -> Value {
     Value::Object(copied.collect::<Map<_, _>>())
 }
 
-/// A text without keys in it, and without what may be one in its URLs.
+/// A text with keys hidden, also those in URLs.
 fn copy_text(text: &str) -> String {
     redact_text(&hide_in_urls(text, HIDDEN)).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Requests whose path has more slashes than its route: a base URL that ends with a slash makes `//v1` of `/v1`, which is
-//! meant, and clients of A2A add one behind the URL of a card.
+//! Requests whose path has more slashes than its route: a base URL that ends with a slash turns `/v1` into `//v1`, and
+//! clients of A2A append one to the URL of a card.
 
 use axum::{
     Router,
@@ -12,8 +12,8 @@ use tower::ServiceExt as _;
 use super::middleware::method_not_allowed;
 use crate::Edge;
 
-/// Routes `//v1` like `/v1`, and on A2A's paths `/tasks/` like `/tasks`. Only requests that no route takes are looked at,
-/// so others pay nothing.
+/// Routes `//v1` like `/v1`, and on A2A's paths `/tasks/` like `/tasks`. Only requests that match no route are looked
+/// at, so others pay nothing.
 pub(crate) fn merge(routes: Router) -> Router {
     let known = routes.clone().method_not_allowed_fallback(method_not_allowed);
     routes.fallback(move |request: Request| without_extra_slashes(known.clone(), request))

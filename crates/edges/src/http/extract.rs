@@ -1,10 +1,9 @@
 //! Bodies of requests, as strict JSON.
 //!
-//! A body is read whole, within a size and a time, before it is parsed. It must say that it
-//! is JSON: that is what keeps web pages from sending one without the browser asking us first.
-//! `curl -d` says nothing of JSON by itself, so its default type is accepted as JSON too, but only from
-//! a client that is certainly not a browser: browsers send `Origin` with every POST that a page makes
-//! to another site, and `Sec-Fetch-Site` with every request, and no page can leave them out.
+//! A body is read whole, within a size and a time, before it is parsed. Its `Content-Type` must be JSON, which a web
+//! page cannot send without a CORS preflight. `curl -d` does not declare JSON by itself, so its default type is
+//! accepted as JSON too, but only from a client that is certainly not a browser: browsers send `Origin` with every POST
+//! that a page makes to another site, and `Sec-Fetch-Site` with every request, and no page can leave them out.
 
 use std::time::Duration;
 
@@ -48,7 +47,7 @@ impl JsonBody {
         self.sent.len()
     }
 
-    /// What `read` makes of the body. An error that lists its faults shows what was sent.
+    /// What `read` makes of the body. An error that lists its faults echoes the body.
     pub(crate) fn read<T>(self, read: impl FnOnce(Value) -> Result<T, ApiError>) -> Result<T, ApiError> {
         self.read_and_keep(read).map(|(value, _)| value)
     }
@@ -143,7 +142,7 @@ pub(crate) fn media_type(value: &HeaderValue) -> (&str, &str) {
     (essence.trim(), parameters)
 }
 
-/// Whether parameters of a media type say nothing other than that the text is UTF-8.
+/// Whether the parameters of a media type are none, or only the charset UTF-8.
 pub(crate) fn is_utf8(parameters: &str) -> bool {
     let charsets = parameters.split(';').filter_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

@@ -17,7 +17,7 @@ use super::error::{ApiError, Code};
 #[derive(Debug)]
 pub(crate) struct Hosts {
     listed: Vec<String>,
-    /// Callers must authenticate, so addresses of this machine in its network will do.
+    /// Callers must authenticate, so any IP address is accepted as the host.
     guarded: bool,
 }
 
@@ -37,7 +37,7 @@ impl Hosts {
         known && !authority.as_str().contains('@')
     }
 
-    /// Whether the request is for this server, and no page of another one sends it.
+    /// Whether the request is for this server, and not sent by a page of another origin.
     pub(super) fn check(&self, target: Option<&Authority>, headers: &HeaderMap) -> Result<(), ApiError> {
         let host = single(headers, header::HOST).and_then(|host| host.parse::<Authority>().ok());
         let host = host.filter(|host| self.include(host)).ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! Connections of HTTP/2 without TLS, as gRPC has them.
+//! HTTP/2 connections without TLS, as gRPC uses them.
 //!
-//! Their number is limited by the accept loop; here are the limits of each: streams at the same time, headers, the time
-//! to begin, and pings that find clients that are gone. All streams of a connection share its permit.
+//! Their number is limited by the accept loop. Here are the limits of each: concurrent streams, headers, the time to
+//! begin, and pings that detect clients that are gone. All streams of a connection share its permit.
 
 use std::{
     convert::Infallible,
@@ -26,11 +26,11 @@ use tower::ServiceExt as _;
 
 use super::serve::{ConnectionEnds, HEADER_TIMEOUT, TimedStream, drive_to_end};
 
-/// What every connection begins with (RFC 9113, 3.4).
+/// The preface of every connection (RFC 9113, 3.4).
 const PREFACE_BYTES: usize = 24;
-/// Requests of one connection at the same time; the client sends further ones later.
+/// Concurrent requests of one connection; a client delays further ones.
 const MAX_STREAMS: u32 = 128;
-/// How often an idle client is asked whether it is there, and how long it may take to say so.
+/// The interval of pings to an idle client, and the timeout of their answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -61,7 +61,7 @@ pub(super) async fn serve_connection(
     drive_to_end(connection, |connection| connection.graceful_shutdown(), ends).await;
 }
 
-/// Requests of HTTP/2 name their host in the target; the checks of `Host` are the same for all.
+/// HTTP/2 requests name their host in the target. It is copied to `Host`, so that the same checks apply.
 async fn answer(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
     let mut request = request.map(Body::new);
     let authority = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());

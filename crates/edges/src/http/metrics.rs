@@ -1,7 +1,7 @@
-//! Requests, counted by route and status, and the answer that shows all figures.
+//! Metrics of requests, by route and status, and the response that shows all metrics.
 //!
-//! A route is what the router knows it as, never what a client wrote; a status is one of those that this
-//! server sends. So there is no more to count than routes times statuses, whatever clients try.
+//! The route label is the router's pattern, never the path that a client sent, and a status is one of those that this
+//! server sends. So the number of series is bounded by routes × statuses.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use bosun_engine::{
 use super::error::ApiError;
 use crate::AppState;
 
-/// What this edge adds to the families of the engine.
+/// The metric families that this edge adds to those of the engine.
 pub(crate) const FAMILIES: &[Family] = &[
     Family::new(
         "bosun_http_requests_total",
@@ -63,7 +63,7 @@ const STATUSES: [u16; 22] =
 
 #[derive(Debug)]
 struct OfRoute {
-    /// By method and status; the last of each is for all others.
+    /// By method and status; the last index counts all others.
     answered: [[Counter; STATUSES.len() + 1]; METHODS.len() + 1],
     seconds: MetricHistogram<{ SECONDS.len() }>,
 }
@@ -120,7 +120,7 @@ impl Requests {
     }
 }
 
-/// All figures of the server, as an answer.
+/// All metrics of the server, as a response.
 pub(crate) async fn answer(app: &AppState) -> Result<Response, ApiError> {
     let mut text = MetricsText::default();
     app.engine.write_metrics(&mut text).await?;

@@ -1,8 +1,7 @@
 //! The outermost middleware: every request of every route passes through it.
 //!
-//! One layer does what four would: each layer of a router costs every request a copy of all services behind
-//! it. The request is observed first and its observation ends last, so that a refusal has a request id and is
-//! counted, too.
+//! One layer in place of four, since each layer of a router costs every request a copy of all services behind it. The
+//! request is observed first and its observation ends last, so that a refusal has a request id and is counted, too.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 

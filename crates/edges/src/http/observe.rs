@@ -1,7 +1,7 @@
 //! Observation of requests: one span each, the request id, the count, and the one place that logs errors.
 //!
-//! A request has an id: the client's own, if it sent one in `X-Request-Id`, or one of ours. It is in every line
-//! that is logged on the way, and in the answer, so that a person who has one finds the other.
+//! A request has an id: the client's own, if it sent one in `X-Request-Id`, or one of ours. It is in every log line of
+//! the request and in its response, so that either leads to the other.
 
 use std::{
     any::Any,
@@ -63,8 +63,8 @@ impl Observer {
         let path = request.extensions().get::<MatchedPath>().cloned();
         let route = route(path.as_ref());
         let (text, verb) = (id.to_str().unwrap_or_default(), method.as_str());
-        // The status is a field of what is logged, not of the span: a span that learns it later has its fields
-        // written anew for every request, and nearly all requests log nothing.
+        // The status is a field of the log entry, not of the span: recording it later would format the span's fields
+        // again for every request, and nearly all requests log nothing.
         let span = if let Some(tracer) = &self.tracer {
             collected(tracer, request, text, verb, route)
         } else {
@@ -104,7 +104,7 @@ impl ObservedRequest {
         format!("{} {}", self.method, route(self.path.as_ref()))
     }
 
-    /// The request is answered.
+    /// Counts the request, which is answered, and ends its span.
     pub(super) fn end(self, requests: &Requests, response: &mut Response) {
         if self.is_collected {
             self.span.record("status", response.status().as_u16());
@@ -121,7 +121,7 @@ pub(super) fn log_cause(response: &Response) {
     }
 }
 
-/// The span of a request whose spans are collected, which then says its status too. The `Trace` extractor
+/// The span of a request whose spans are collected; it records the status, too. The `Trace` extractor
 /// finds it in the request's extensions.
 fn collected(tracer: &Tracer, request: &mut Request, id: &str, method: &str, route: &str) -> Span {
     let caller = trace::of_caller(request.headers());

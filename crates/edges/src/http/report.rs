@@ -1,7 +1,7 @@
 //! The report of reading a request: the error that lists its faults, or its warnings.
 //!
-//! A [`RequestReport`] is a [`Report`] and what is of HTTP about it: the error code that an ordinary fault makes,
-//! and the warnings of earlier steps.
+//! A [`RequestReport`] adds to a [`Report`] what HTTP needs: the error code that an ordinary fault makes, and the
+//! warnings of earlier steps.
 
 use std::ops::Deref;
 
@@ -50,8 +50,8 @@ impl RequestReport {
         self.error().map_or(Ok(()), Err)
     }
 
-    /// The warnings, if there is no fault; else the error that lists all faults. If they are of several
-    /// classes, the one that no corrected value would fix gives it its code.
+    /// The warnings, if there is no fault; else the error that lists all faults. If they are of several classes, the
+    /// class that no corrected value would fix determines the code.
     pub(crate) fn conclude(self) -> Result<Vec<String>, ApiError> {
         self.check()?;
         let mut warnings = Warnings::from(self.warnings);

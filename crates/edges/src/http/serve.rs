@@ -73,8 +73,8 @@ pub struct ConnectionLimits {
     pub grace: Duration,
 }
 
-/// Serves `router` until `shutdown` resolves, then lets requests in flight end within the grace period. How
-/// requests are answered that arrive meanwhile is up to `router`.
+/// Serves `router` until `shutdown` resolves, then lets requests in flight end within the grace period. `router`
+/// decides how requests that arrive meanwhile are answered.
 pub async fn serve(
     listener: TcpListener,
     router: Router,

@@ -39,7 +39,7 @@ pub(crate) struct SseMessage {
     pub(crate) data: serde_json::Value,
 }
 
-/// The lines of `messages`. JSON prints itself on one line, which is all that the format asks of data.
+/// The lines of `messages`. JSON is written on one line, which is all that the format requires of data.
 pub(crate) fn write(messages: &[SseMessage]) -> Bytes {
     let mut text = Vec::with_capacity(256);
     for SseMessage { id, event, data } in messages {

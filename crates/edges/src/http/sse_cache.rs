@@ -1,7 +1,8 @@
 //! A cache of journal entries serialized as server-sent events, for queries with several subscribers.
 //!
-//! The text of an entry follows from its journal and the edge alone, so what the first subscriber of an edge wrote is
-//! good for all of that edge. The cache is small: a subscriber that is far behind serializes its own.
+//! The text of an entry depends on its journal and the edge alone, so the text that was made for the first subscriber
+//! of an edge is valid for all others of that edge. The cache is small: a subscriber that is far behind serializes its
+//! own.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 

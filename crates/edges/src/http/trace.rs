@@ -1,4 +1,4 @@
-//! The trace that a request is part of, as its headers say, or as we make it.
+//! The trace that a request is part of: from its headers, or new.
 //!
 //! Where spans are not collected, a request is part of its caller's trace or of none, and its headers are parsed only by
 //! handlers that keep it. Where they are, every request has a span of its own whose id is chosen here, so that
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Trace {
     }
 }
 
-/// What the headers say. Two contexts are none: it is unclear which one is meant.
+/// The context in the headers; `None` if there are two, since it is ambiguous.
 pub(super) fn of_caller(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all(TRACEPARENT).iter();
     let (parent, None) = (parents.next()?.to_str().ok()?, parents.next()) else { return None };

@@ -1,4 +1,4 @@
-//! Warnings about requests that were done.
+//! Warnings about requests that succeeded.
 //!
 //! They go into the `warnings` of the body and, since not every client reads those, into `Warning`
 //! headers in the form that Kubernetes uses: `299 - "text"`.
@@ -15,12 +15,12 @@ const WARNING: HeaderName = HeaderName::from_static("warning");
 /// A header has room for a few; the body has them all.
 const SHOWN: usize = 8;
 
-/// The warnings of one request: each once, [`WARNINGS_KEPT`] of them, and how many more there were.
+/// The warnings of one request: each once, at most [`WARNINGS_KEPT`] of them, and the number of further ones.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     kept: Vec<String>,
     known: HashSet<String>,
-    /// How many were there before, which counted themselves.
+    /// The number of warnings from earlier steps, which are counted already.
     before: usize,
     omitted: usize,
 }

@@ -1,4 +1,4 @@
-//! Whether the server lives, accepts work, and what it counts.
+//! The probes of liveness and readiness, and the metrics.
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ pub(super) async fn ready(State(app): State<AppState>) -> (StatusCode, Json<Serv
     let error = if app.engine.draining().is_cancelled() {
         Some("shutting down")
     } else {
-        app.engine.store().next_deadline().await.is_err().then_some("the store is unavailable")
+        app.engine.store().ping().await.is_err().then_some("the store is unavailable")
     };
     match error {
         None => (StatusCode::OK, Json(Service::new("ready", None))),

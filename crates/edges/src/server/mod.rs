@@ -1,4 +1,4 @@
-//! What a server has whatever protocols it speaks: the page at `/`, health, metrics, and the page of its API.
+//! What a server has independent of its protocols: the page at `/`, health, metrics, and the page of its API.
 //!
 //! [`routes`]: the table; [`health`], [`root`] and [`docs`]: what it leads to. None of it belongs to a namespace.
 

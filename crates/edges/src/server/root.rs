@@ -65,7 +65,7 @@ impl Root {
 /// `GET /`
 pub(super) async fn root(headers: HeaderMap) -> Response {
     static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
-        // Both are constants of this program, and none of them has a character that HTML reads as its own.
+        // Both are constants of this program, and neither has a character that HTML would interpret.
         let page = HTML.replace("{version}", env!("CARGO_PKG_VERSION")).replace("{commands}", &COMMANDS.join("\n"));
         page.into()
     });

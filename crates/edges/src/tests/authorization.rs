@@ -197,7 +197,7 @@ async fn every_route_of_a_namespace_keeps_to_it_and_to_its_right() {
     }
 }
 
-/// ARK's dashboard hides what its user may not do, and goes by this.
+/// ARK's dashboard hides what these permissions do not allow its user.
 #[tokio::test]
 async fn a_context_says_what_its_reader_may_do() {
     let world = world().await;

@@ -1,9 +1,9 @@
 //! Every route with every right: what a request changes, and what its answer shows.
 //!
-//! The gate says whether a request is let through; this says what then happens. Each route of the table is asked with
-//! bodies that would change something, by keys with each right alone and with some pairs of them. A key that lacks what
-//! is needed changes nothing; a key without `read` sees nothing of what was asked, answered or remembered; no key
-//! sees a secret.
+//! The gate decides whether a request is let through; these tests check what then happens. Each route of the table is
+//! asked with bodies that would change something, by keys with each right alone and with some pairs of them. A key that
+//! lacks what is needed changes nothing; a key without `read` sees nothing of what was asked, answered or remembered;
+//! no key sees a secret.
 
 use std::collections::BTreeSet;
 

@@ -41,7 +41,7 @@ fn id_of(path: &str) -> &str {
     path.split('/').nth(5).unwrap()
 }
 
-/// More than a post could bring.
+/// More than a post can carry.
 fn long_text() -> String {
     "wörter, ".repeat(MIB / 6)
 }
@@ -102,7 +102,7 @@ async fn the_same_body_again_is_a_replay_and_another_one_is_refused() {
     assert_eq!(world.blobs.older_than(Duration::ZERO).await.unwrap().len(), 1, "what was refused was not kept");
 }
 
-/// What a post could bring is the same result by either way, in either order.
+/// Content that a post can carry is the same result if it is uploaded, in either order.
 #[tokio::test(start_paused = true)]
 async fn a_small_body_is_the_same_result_as_a_post() {
     let long = "x".repeat(INLINE_BYTES + 1);
@@ -290,7 +290,7 @@ async fn what_is_refused_leaves_nothing_behind() {
     assert_eq!(put(&world, &path, TEXT, "2108").await.ok()["status"], "completed");
 }
 
-/// A body that says nothing of its size and never ends.
+/// A body without a length that never ends.
 fn endless() -> Body {
     let piece = Bytes::from(vec![b'x'; MIB]);
     Body::from_stream(stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone())))
@@ -513,7 +513,7 @@ async fn a_call_has_two_uploads_at_a_time_at_most() {
         refused = third => refused,
     };
     assert_eq!(refused.refusal(), (429, "too_many_uploads"));
-    // What is given up makes room.
+    // An upload that is abandoned releases its permit.
     drop(first);
     let done = tokio::select! {
         biased;

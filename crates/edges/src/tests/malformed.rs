@@ -15,7 +15,7 @@ type HeaderPairs = &'static [(&'static str, &'static str)];
 const JSON: HeaderPairs = &[("content-type", "application/json")];
 const QUERIES: &str = "/v1/queries";
 const RESULTS: &str = "/v1/queries/q/tool-result";
-/// The rest of a body that is right but for what is put in front of it.
+/// The rest of a body that is valid except for what is put in front of it.
 const GOOD: &str = r#""input":"x","target":{"type":"agent","name":"math-assistant"}}"#;
 
 /// Requests that are refused alike: each of `requests` with each of `headers` and of `bodies`.
@@ -32,7 +32,7 @@ struct RowGroup {
     headers: Vec<serde_json::Map<String, Value>>,
     #[serde(default)]
     bodies: Vec<String>,
-    /// What is wrong in a body that is right otherwise.
+    /// The faulty part of a body that is otherwise valid.
     #[serde(default)]
     fields: Vec<String>,
 }

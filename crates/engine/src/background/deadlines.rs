@@ -60,7 +60,7 @@ impl Deadlines {
     }
 }
 
-/// Expires what is due and returns how long there is nothing more to do.
+/// Expires what is due and returns how long the timer may sleep.
 async fn sweep(inner: &Arc<Inner>) -> Result<Duration, StoreError> {
     inner.deadlines.next.store(i64::MAX, Ordering::Release);
     let mut passed_over = 0;

@@ -1,8 +1,8 @@
 //! CPU-heavy work, off the runtime's workers.
 //!
 //! Compiling a schema or validating large arguments takes milliseconds, during which a worker would serve no other
-//! request. Such work goes to the blocking pool, behind a few permits: the other cores stay available for requests,
-//! however much of it there is. It is never awaited with a query locked. Small work is done inline, since a thread
+//! request. Such work goes to the blocking pool, behind a few permits: however much of it there is, the other cores
+//! stay available for requests. It is never awaited with a query locked. Small work is done inline, since a thread
 //! switch would cost more.
 
 use std::{panic, sync::Arc};
@@ -10,7 +10,7 @@ use std::{panic, sync::Arc};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-/// How many pieces of such work run at the same time.
+/// How many such jobs run at the same time.
 const PERMITS: usize = 2;
 
 pub(crate) struct Offload {

@@ -1,4 +1,4 @@
-//! What people do for a query: approve and reject calls, and give the values of parameters.
+//! What people decide for a query: they approve and reject calls, and give the values of parameters.
 //!
 //! What a person sends is validated like what a model sends, against the tools that were frozen with the query, before
 //! the query is locked. An approval that is not accepted is in the audit log.
@@ -186,11 +186,11 @@ impl Inner {
         let Decision::Approved { arguments: Some(edited) } = decision else { return Ok(decision) };
         let Snapshot { transcript, .. } = self.snapshot_of(live, key).await?;
         let unchanged = Decision::Approved { arguments: Some(Arc::clone(&edited)) };
-        // Of a call that does not exist, the machine says so.
+        // The machine reports a call that does not exist.
         let Some(call) = calls.first().and_then(|call| transcript.call(*call)) else { return Ok(unchanged) };
         let toolset = self.frozen_toolset(transcript.spec.toolset).await?;
         let name = call.asked.tool.to_string();
-        // Without the schema of the tool, nothing edited is run.
+        // Without the schema of the tool, changed arguments are not run.
         let absent = || EngineError::ToolsNotFound { namespace: key.0.clone(), names: vec![name.clone()] };
         let toolset = toolset.ok_or_else(absent)?;
         let invalid = |violations| EngineError::InvalidEdit { tool: name.clone(), violations };

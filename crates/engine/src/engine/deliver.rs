@@ -70,7 +70,7 @@ impl Engine {
             drop(locked);
             let wait = wait.filter(|_| awaits_next_action(&delivered.verdicts));
             let snapshot = inner.answer(&live, position, wait).await.inspect_err(|_| {
-                // They may not have been committed, and the client was not told that they were.
+                // They may not have been committed, and no answer has claimed that they were.
                 cached.iter().for_each(|key| inner.result_cache.remove(key));
             })?;
             if changed {
@@ -163,7 +163,8 @@ impl Engine {
         if is_parent || snapshot.head.lineage.is_some() {
             let reason = Some("the query was deleted".to_owned());
             self.cancel(by.clone(), key.clone(), reason).await?;
-            // What it owes to its tree is done first: after the deletion there is no row that remembers it.
+            // Its tree is notified first: after the deletion there is no row that records that this is still to be
+            // done.
             let live = self.inner.live_queries.entry(&key);
             let position = self.inner.settle_end(&live, snapshot.head.uid).await?;
             self.inner.make_durable(&live, position).await?;
@@ -201,8 +202,8 @@ impl Engine {
 }
 
 impl Inner {
-    /// Caches delivered results of tools with a cache policy. A query whose toolset is no longer in memory is not worth
-    /// a read of the store: its results are delivered, and not cached.
+    /// Caches delivered results of tools with a cache policy. If the toolset of a query is no longer in memory, its
+    /// results are delivered and not cached: that is not worth a read of the store.
     fn cache_results(&self, state: &QueryState, resolved: Vec<(CallId, Arc<Outcome>)>) -> Vec<ResultKey> {
         let QueryState { head, transcript, .. } = state;
         if resolved.is_empty() {

@@ -115,7 +115,7 @@ impl Inner {
     /// Freezes what a query will need: agent, model, limits and tools as they are now.
     ///
     /// # Errors
-    /// If something of it does not exist, or the input of a tool does not match its parameters.
+    /// If the agent, its model or a tool does not exist, or the input of a tool does not match its parameters.
     pub(crate) async fn prepare(
         &self,
         submission: Submission,
@@ -139,7 +139,7 @@ impl Inner {
         let parameters = parameters::resolve(&registry, &submission.namespace, asked)?;
         let mut answerer = self.answerer(&registry, &submission, &parameters)?;
         if answerer.is_remote {
-            // They are in none of the requests that are sent to its server.
+            // No request to its server contains them.
             submission.client_tools.clear();
             submission.tool_sources = ToolSources::Catalog;
         }
@@ -275,7 +275,9 @@ impl Inner {
         };
         let selected = submission.selected_tools.as_deref();
         let tools = match &submission.tool_filter {
-            Some(selection) => filter(namespace, &*registry.catalog_of(namespace, agent, selected)?, selection)?,
+            Some(selection) => {
+                filter(namespace, &*registry.catalog_of(namespace, agent, selected)?, selection, selected)?
+            }
             None => registry.tools_of(namespace, agent, selected)?,
         };
         let ceilings = self.settings.ceilings;
@@ -336,7 +338,7 @@ impl Inner {
     }
 }
 
-/// Warnings about what a query has and an agent behind an A2A server is not sent.
+/// Warnings about fields of a query that are not sent to an agent behind an A2A server.
 fn warn_of_unsent(submission: &Submission, agent: &Agent) -> Vec<String> {
     let is_conversation = matches!(&submission.input, Input::Messages(messages) if messages.len() > 1);
     let unsent = [
@@ -426,11 +428,16 @@ fn find_model(registry: &Registry, namespace: &Namespace, name: &str) -> Result<
     }
 }
 
-/// The agent's tools that the query selects. An unknown name is an error: a misspelt name must not silently remove a
-/// tool.
-fn filter(namespace: &Namespace, catalog: &Catalog, selection: &Selection) -> Result<Vec<Tool>, EngineError> {
+/// The tools that the query selects among its agent's, or among those that it names. An unknown name is an error: a
+/// misspelt name must not silently remove a tool.
+fn filter(
+    namespace: &Namespace,
+    catalog: &Catalog,
+    selection: &Selection,
+    among: Option<&[String]>,
+) -> Result<Vec<Tool>, EngineError> {
     let not_found = |names| EngineError::ToolsNotFound { namespace: namespace.clone(), names };
-    let selected = catalog.select(selection).map_err(|unknown| not_found(unknown.0))?;
+    let selected = catalog.select_among(selection, among).map_err(|unknown| not_found(unknown.0))?;
     Ok(selected.into_iter().cloned().collect())
 }
 

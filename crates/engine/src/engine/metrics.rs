@@ -1,4 +1,4 @@
-//! The metrics of the engine: counters, and gauges that are read when they are asked for.
+//! The metrics of the engine: counters, and gauges that are read when metrics are requested.
 
 use std::sync::Arc;
 

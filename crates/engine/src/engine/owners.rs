@@ -1,8 +1,8 @@
 //! Which query of a tree a result or a decision is for.
 //!
-//! The root of a tree, and every query in it, takes what is meant for the queries below it. A call is found by its id;
-//! without one, by what is open in the whole tree, with the same rules that a single query has: exactly one open call, and
-//! a result that repeats the last one of its tool is a replay.
+//! The root of a tree, and every query in it, accepts results and decisions for the queries below it. A call is found
+//! by its id; without one, by what is open in the whole tree, with the same rules that a single query has: exactly one
+//! open call, and a result that repeats the last one of its tool is a replay.
 
 use bosun_core::{
     CallId, ContentHash, Head, Timestamp,
@@ -89,7 +89,7 @@ impl Inner {
             // A replay of the last result must not answer the next call of the same tool, in whichever query.
             (Some((_, known, owner)), _) if known == outcome => ResultOwner::Query(owner),
             (_, 2..) => ResultOwner::Ambiguous,
-            // Without an open call, a query that had one says so, or else the query itself.
+            // Without an open call, a query that had one reports that, or else the query itself.
             (last, _) => {
                 let owner = open.pop().or(last.map(|(.., owner)| owner));
                 ResultOwner::Query(owner.unwrap_or_else(|| key.clone()))

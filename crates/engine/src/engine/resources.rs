@@ -215,8 +215,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// Approves definitions that an MCP server has changed: of these tools, or of all. Returns their names; they are in
-    /// effect for all later requests.
+    /// Approves definitions that an MCP server has changed: those of these tools, or all. Returns their names; they are
+    /// in effect for all later requests.
     ///
     /// # Errors
     /// If there is no such server, if it does not withhold a tool, or if that cannot be saved.

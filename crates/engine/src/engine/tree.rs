@@ -2,7 +2,7 @@
 //!
 //! A call of an agent or a team is a query whose uid is derived from the parent and the call. Its creation is idempotent
 //! and repeated after a crash; its end is reported to the parent by a compare-and-set. Both sides are rows with work until
-//! that is done, so nothing here depends on a process that lives on. No two queries are ever locked at the same time.
+//! that is done, so nothing here depends on the survival of a process. No two queries are ever locked at the same time.
 //! `docs/decisions/023-child-queries.md` has the reasons.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// How many queries of a tree are read: more than one tree can have open, but bounded.
+/// How many queries of a tree are read at most: more than a tree can have open.
 const MAX_LOOKED_AT: usize = 1_000;
 
 /// The key of the query that answers a call.
@@ -49,7 +49,7 @@ pub struct QueryTree {
     pub children: Vec<QueryTree>,
 }
 
-/// What a call of this binding asks, if it asks an agent or a team.
+/// The target of a call of this binding, if that is an agent or a team.
 pub(crate) fn asked(binding: &Binding) -> Option<(TargetKind, &str)> {
     match binding {
         Binding::Agent { name } => Some((TargetKind::Agent, name)),
@@ -167,7 +167,7 @@ impl Inner {
         };
         let Some((Snapshot { head, transcript, .. }, position)) = found else { return Ok(Position::default()) };
         let Some(unsettled) = &head.unsettled else { return Ok(position) };
-        // Neither the children nor the parent may hear of an end that a power cut could undo.
+        // Neither the children nor the parent may be notified of an end that a power cut could undo.
         self.make_durable(live, position).await?;
         for call in &unsettled.children {
             self.cancel_child(&head, *call, &transcript.by).await?;

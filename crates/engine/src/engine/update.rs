@@ -1,6 +1,6 @@
 //! Changing an accepted query.
 //!
-//! The request of a query is frozen: it runs by the first entry of its journal. Its limits, its retention and its
+//! The request of a query is frozen in the first entry of its journal. Its limits, its retention and its
 //! labels can be changed at any time by an entry of their own, and every reader sees the change from that entry on.
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -1,9 +1,9 @@
-//! Workers: clients that run calls of queries which others have asked.
+//! Workers: clients that run calls of queries that other clients have submitted.
 //!
 //! A worker claims open calls of tools that the catalogue declares as `type: external`. A claim is an entry of the
 //! query's journal, durable before the call is handed out, so a lease survives a restart and no two workers have the same
-//! call. A worker extends its lease while it runs the call, and delivers the result under it. What follows from a lease
-//! that lapses is the machine's decision.
+//! call. A worker extends its lease while it runs the call, and delivers the result under it. The machine decides what
+//! follows from a lease that lapses.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The weight of a cached query is recomputed when it has grown by this many bytes.
+/// The weight of a cached query is recomputed when the query has grown by this many bytes.
 const REWEIGHED: usize = 64 * 1024;
 
 /// A step of the wall clock of at least this size is subtracted from the running time of a query. Smaller ones cannot
@@ -257,7 +257,7 @@ impl LockedQuery<'_> {
             self.live.settled.notify_waiters();
         }
         if delegates {
-            // What its child waits for may have been there before.
+            // The child may already wait for something.
             self.live.notify_below();
         }
         self.live.notify_root(&state.head);

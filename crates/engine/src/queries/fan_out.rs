@@ -51,7 +51,7 @@ pub(crate) fn ensure_running(inner: &Arc<Inner>, live: &Arc<LiveQuery>) {
 }
 
 async fn run(inner: Arc<Inner>, live: Arc<LiveQuery>, mut changes: watch::Receiver<u64>) {
-    // It is not known what earlier subscribers have seen.
+    // The position of earlier subscribers is not known.
     let mut sent = None;
     loop {
         tokio::select! {

@@ -373,7 +373,7 @@ impl LiveQuery {
         self.below.load(Ordering::Acquire)
     }
 
-    /// Notifies those who wait for, or read, one of the queries above this one: what they see includes it.
+    /// Notifies waiters and subscribers of the queries above this one: what they are shown includes it.
     pub(super) fn notify_root(&self, head: &Head) {
         let Some(lineage) = &head.lineage else { return };
         let Some(live_queries) = self.live_queries.upgrade() else { return };

@@ -37,7 +37,7 @@ pub enum Watched {
     Progress(CallInProgress),
     /// A call of a query below this one waits for a client or a person. Durable, and not an entry of this query.
     Below(BelowCall),
-    /// A call of a query below this one that this subscriber was shown waits no longer.
+    /// A call of a query below this one no longer waits; this subscriber was shown it.
     BelowEnded(CallId),
 }
 
@@ -138,8 +138,8 @@ impl Watch {
         }
     }
 
-    /// The subscriber was shown the open calls of these queries below the query, in a snapshot. Those that wait no longer
-    /// at the first look end like any other.
+    /// The subscriber was shown the open calls of these queries below the query, in a snapshot. Those that no longer
+    /// wait at the first look end like any other.
     #[must_use]
     pub fn with_shown_below(mut self, below: &[Snapshot]) -> Self {
         let waits = below.iter().flat_map(|below| waits_outside(&below.head));
@@ -207,8 +207,8 @@ impl Watch {
         }
     }
 
-    /// Looks for calls of queries below this one that this subscriber has not been shown, and for those that wait no
-    /// longer.
+    /// Looks for calls of queries below this one that this subscriber has not been shown, and for those that no longer
+    /// wait.
     async fn look_below(&mut self) -> Result<(), EngineError> {
         // Read before the look, so that a later change is looked at by the next one.
         let changes = self.live.changes_below();

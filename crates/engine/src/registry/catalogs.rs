@@ -41,10 +41,11 @@ impl Clone for AgentCatalogs {
 }
 
 impl Registry {
-    /// The catalogue of an agent's tools: of all, or of the `selected` ones.
+    /// The catalogue of an agent's tools. It has at least the `selected` ones, and may have others too: the caller
+    /// restricts its selection to those names.
     ///
     /// # Errors
-    /// If a tool does not exist, or two have the same name.
+    /// If one of these tools does not exist, or two have the same name.
     pub(crate) fn catalog_of(
         &self,
         namespace: &Namespace,
@@ -58,7 +59,10 @@ impl Registry {
             })
         };
         if selected.is_some() {
-            return catalog(self.tools_of(namespace, agent, selected)?);
+            // This reports the names that are unknown.
+            let tools = self.tools_of(namespace, agent, selected)?;
+            // Only where the agent's other tools are faulty is a catalogue made for a single query.
+            return self.catalog_of(namespace, agent, None).or_else(|_| catalog(tools));
         }
         let key = (namespace.clone(), agent.name.clone());
         if let Some(found) = self.catalogs.known().get(&key) {
@@ -126,6 +130,48 @@ mod tests {
         assert_eq!(names, ["lookup"]);
         assert!(!Arc::ptr_eq(&catalog, &next));
         assert!(first.catalog_of(&namespace, &agent, Some(&["other".to_owned()])).is_err());
+    }
+
+    #[test]
+    fn a_query_that_names_its_tools_selects_from_the_catalogue_of_its_agent() {
+        let namespace = Namespace::default();
+        let mut agent = agent("reader");
+        let mut registry = Registry::default();
+        for (name, description) in [("invoices", "Finds invoices"), ("letters", "Finds invoices that are letters")] {
+            registry.add_tool(namespace.clone(), Tool { name: name.into(), ..tool(description) });
+            agent.tools.push(AgentTool { name: name.into(), ..AgentTool::default() });
+        }
+        let all = ["lookup", "invoices", "letters"].map(str::to_owned);
+        let found = |catalog: &Catalog, selection: Selection, names: &[String]| {
+            let tools = catalog.select_among(&selection, Some(names)).map_err(|unknown| unknown.to_string())?;
+            Ok::<_, String>(tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>())
+        };
+        let best = || Selection { text: Some("invoices".into()), limit: Some(1), ..Selection::default() };
+        let named = |name: &str| Selection { names: vec![name.into()], ..Selection::default() };
+
+        // One tool of the agent does not exist: the others have a catalogue of their own.
+        let [_, invoices, letters] = &all;
+        let names = [letters.clone()];
+        let apart = registry.catalog_of(&namespace, &agent, Some(&names)).unwrap();
+        assert_eq!(found(&apart, best(), &names).unwrap(), ["letters"]);
+        assert!(registry.catalog_of(&namespace, &agent, Some(&all)).is_err());
+
+        registry.add_tool(namespace.clone(), tool("Finds letters"));
+        let whole = registry.catalog_of(&namespace, &agent, None).unwrap();
+        for (names, expect) in
+            [(&[letters.clone()][..], "letters"), (&[letters.clone(), invoices.clone()][..], "invoices")]
+        {
+            let catalog = registry.catalog_of(&namespace, &agent, Some(names)).unwrap();
+            assert!(Arc::ptr_eq(&catalog, &whole), "its index serves this query too");
+            assert_eq!(found(&catalog, best(), names).unwrap(), [expect], "the limit counts what may be found");
+        }
+        assert_eq!(found(&whole, Selection::default(), &names).unwrap(), ["letters"]);
+        assert_eq!(found(&whole, named("letters"), &names).unwrap(), ["letters"]);
+        assert_eq!(
+            found(&whole, named("lettes"), &names).unwrap_err(),
+            "no such tool: `lettes` (did you mean `letters`?)"
+        );
+        assert_eq!(found(&whole, named("invoices"), &names).unwrap_err(), "no such tool: `invoices`");
     }
 
     #[test]

@@ -117,7 +117,7 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
                 return (None, Err(error));
             }
             cached_under = prepared.cached_under.take();
-            // With an answer, it begins to work again.
+            // With an answer, the call continues.
             let pending = prepared.pending.as_ref().filter(|_| prepared.answer.is_none());
             let deadline = pending.map(|pending| pending.deadline);
             match perform(driver, *prepared).await {
@@ -148,15 +148,15 @@ async fn run_one(driver: &Driver, id: CallId, is_started: bool) -> Ran {
     (Some((id, outcome)), recorded)
 }
 
-/// Gives a call of an agent or a team a query of its own, and leaves it waiting for the end of that. The outcome is that of
-/// a call that could not be given one.
+/// Gives a call of an agent or a team a query of its own, and leaves it waiting for the end of that. The returned
+/// outcome is that of a call that could not be given one.
 async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Outcome>, StoreError> {
     let PreparedCall { call, transcript, toolset, .. } = prepared;
-    // A turn that a failed write undoes may ask for something else, under the same id: it must not find this child.
+    // A turn that a failed write undoes may make another call under the same id, which must not find this child.
     let Some(parent) = make_start_durable(driver).await? else { return Ok(None) };
     let Some(asked) = transcript.call(call.id) else { return Ok(None) };
     let inner = &driver.inner;
-    // An agent that another agent asks does not read the history of the latter.
+    // An agent that another agent calls does not read the history of the caller.
     let is_member = transcript.spec.team.is_some();
     let history = if is_member { turn::history(driver, transcript).await? } else { Ok(History::default()) };
     let earlier = match history {

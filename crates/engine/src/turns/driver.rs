@@ -43,7 +43,7 @@ use crate::{
 /// How long a driver backs off before it reloads the query after a failed write.
 pub(crate) const AFTER_STORE_FAILURE: Duration = Duration::from_millis(500);
 
-/// How often a query looks at the running time of the others of its tree.
+/// How often a query reads the running time of the other queries of its tree.
 const LOOKS_AT_TREE: Duration = Duration::from_secs(1);
 
 /// How a driver finds its query.
@@ -118,7 +118,7 @@ pub(crate) struct Driver {
     recovering: Option<Takeover>,
     /// Set if a crash has hit the step that this driver repeats first.
     retry: Option<Retry>,
-    /// It is known that the query, if it is a child, is waited for.
+    /// It is known that the parent waits for the query, if it is a child.
     has_parent: bool,
 }
 
@@ -127,7 +127,7 @@ enum DriverStep {
     /// This turn has begun: ask the model.
     Turn(StartedTurn),
     Run(Calls),
-    /// The query has ended, and its tree is to be told.
+    /// The query has ended, and its tree is to be notified.
     Settle(QueryUid),
     /// Calls are marked as started, and no driver runs them: this driver's own write failed.
     Recover,
@@ -182,7 +182,7 @@ impl Driver {
                     tracing::warn!(query = %self.live.key.1, error = %fault, "the journal of this query is full");
                 }
                 Err(error) => {
-                    // Logged once: a full disk may stay full for hours, and the log may be on it.
+                    // Logged once: a disk may be full for hours, and the log may be on it.
                     if self.recovering.is_none() {
                         self.recovering = Some(Takeover::FailedWrite);
                         tracing::warn!(query = %self.live.key.1, error = %error, "write failed, reloading the query");
@@ -453,7 +453,8 @@ impl Driver {
         }
     }
 
-    /// Fails a query of a tree that has used up its tokens or its time since the last turn ended. Says whether it did.
+    /// Fails the query if its tree has used up its tokens or its time since the last turn ended; returns whether it
+    /// did.
     pub(crate) async fn fail_if_spent(&self, head: &Head) -> Result<bool, StoreError> {
         let budget = self.inner.tree_budget(head).await?;
         if let Some(message) = budget.and_then(|(tree, _)| tree.token_fault(head.usage.total())) {
@@ -480,7 +481,7 @@ impl Driver {
         let (spent, began) = *since.get_or_insert_with(|| (running_time, Instant::now()));
         let spent = spent + began.elapsed();
         let left = own.saturating_sub(spent);
-        // The others of the tree may spend what is left meanwhile.
+        // The other queries of the tree may spend the rest meanwhile.
         let (limit, left) = match in_tree {
             Some((others, limit)) if limit.saturating_sub(others + spent) < left => {
                 (limit, limit.saturating_sub(others + spent))

@@ -57,7 +57,7 @@ fn filters<'a>(toolset: &'a Toolset, call: &Call) -> Option<&'a [String]> {
     (is_delivered && !tool.functions.is_empty()).then_some(&tool.functions)
 }
 
-/// The JSON of a blob; `None` if it is none, is lost or is too large, and then it is shown as it is.
+/// The JSON of a blob; `None` if it is not JSON, is lost or is too large: then it is shown unfiltered.
 async fn large_content(inner: &Inner, query: &QueryName, large: &Large) -> Result<Option<Content>, StoreError> {
     if !large.media_type.is_json() || large.size > LARGEST_FILTERED as u64 {
         return Ok(None);

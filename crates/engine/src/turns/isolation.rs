@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::{admission::Permit, engine::Inner, queries::live::LiveQuery};
 
-/// Isolated retries begin after retries together have had this long to begin.
+/// Isolated retries begin only after the retries together have had this long to begin.
 const SETTLES: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Isolation {
 
 #[derive(Default)]
 struct Retries {
-    /// How many are retried together.
+    /// The number of those that are retried together.
     together: usize,
     /// Whether one is being retried in isolation.
     alone: bool,

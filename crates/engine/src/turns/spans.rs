@@ -17,9 +17,9 @@ use crate::{
     runner::InsideCall,
 };
 
-/// One run of a query, from when it is resumed until it waits or ends. `cause` is the span that had it resumed, which
-/// may belong to another trace. Without an exporter there is no such span: every log line of the engine names its
-/// query, and models and tools have spans of their own.
+/// One run of a query, from when it is resumed until it waits or ends. `cause` is the span that resumed it, which may
+/// belong to another trace. Without an exporter there is no such span: every log line of the engine names its query,
+/// and models and tools have spans of their own.
 pub(crate) async fn run(inner: &Inner, live: &LiveQuery, cause: Option<Span>) -> Span {
     if !inner.settings.exports_spans {
         return Span::none();

@@ -1,8 +1,8 @@
 //! A query whose target is a team: its members answer one after the other, each in a query of its own.
 //!
 //! The journal is that of any other query: a turn of a member is a call, and [`TeamPlan::next`] derives from the calls so
-//! far which one is next. Only a selector asks a model, and its answer becomes the call. No model could read that a
-//! member failed: then so does the team.
+//! far which one is next. Only a selector asks a model, and its answer becomes the call. If a member fails, so does the
+//! team: there is no model that could react to the failure.
 
 use std::sync::Arc;
 

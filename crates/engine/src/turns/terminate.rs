@@ -1,4 +1,4 @@
-//! The builtin tool `terminate`: a model that calls it has given its answer.
+//! The builtin tool `terminate`: a call of it is the final answer of the model.
 //!
 //! The call is like any other: asked, started and finished in the journal. Once all calls of its turn have their
 //! outcomes, the next turn asks no model: its text is the result of the call, and so the query completes. After a

@@ -2,8 +2,8 @@
 //!
 //! The journal is that of any other query. Its first turn requests the call, as a model would have done; in its second
 //! the result is the answer. So an outside tool waits for its client, a crash in the middle is recovered from, and
-//! readers see the same events. No model could read a failure and try something else: if the call fails, so does the
-//! query, for the same reason.
+//! readers see the same events. If the call fails, so does the query, for the same reason: there is no model that could
+//! try something else.
 
 use bosun_core::{
     Outcome, Transcript,

@@ -111,7 +111,7 @@ pub(crate) async fn take(driver: &mut Driver, begun: StartedTurn) -> Result<(), 
     let Question { model, request, turns, schema, remembered, selects } = question;
     let spec = Arc::clone(&query.spec);
     let name = &spec.model;
-    // The others of its tree may have used what was left of the budget: then no model is asked.
+    // The other queries of its tree may have used the rest of the budget: then no model is asked.
     if let Some(head) = &tree
         && driver.fail_if_spent(head).await?
     {
@@ -217,7 +217,7 @@ async fn end(
     Ok(())
 }
 
-/// Stands for the query's own limit until that is known.
+/// A placeholder for the query's own limit until that is known.
 const NO_TIMEOUT: Duration = Duration::MAX;
 
 /// The [effort](Schema::effort) that is spent on a worker of the runtime; more goes to the blocking pool.
@@ -261,7 +261,7 @@ const SCHEMA_REPEATED: usize = 8 * 1024;
 fn check_output(schema: &Schema, text: Option<&str>) -> OutputCheck {
     let text = text.map(str::trim).unwrap_or_default();
     let faults = match schema.check_arguments(text) {
-        // No answer is not an empty object.
+        // A missing answer is not an empty object.
         _ if text.is_empty() => "there is no answer".to_owned(),
         Ok(arguments) if arguments.dropped.is_empty() => return OutputCheck::Fits,
         Ok(arguments) => return OutputCheck::FitsAs(arguments.into_value()),
@@ -327,7 +327,7 @@ async fn prepare(
         },
     };
     if spec.is_direct() {
-        // How an agent behind a server came to its answer is not known here.
+        // The steps of an agent behind a server are not known here.
         let remembered = spec.conversation.is_some().then(|| vec![Message::User(spec.input.clone())]);
         return Ok(Ok(match tool_target::answer(transcript, &toolset, &renderer) {
             ToolTargetAnswer::Reply(reply) => {
@@ -386,7 +386,7 @@ fn prepare_team(
     let spec = &transcript.spec;
     let (choices, messages) = match team::turn(plan, transcript, earlier, &toolset, renderer) {
         TeamTurn::Reply(reply) => {
-            // What the members have said on the way to the answer is in their queries.
+            // The intermediate texts of the members are in their own queries.
             let remembered = spec.conversation.is_some().then(|| vec![Message::User(spec.input.clone())]);
             return Ok(PreparedTurn::Whole(Box::new(WholeReply { reply, toolset, schema: None, remembered })));
         }
@@ -517,7 +517,7 @@ fn check(toolset: &Toolset, spec: &Spec, call: ModelCall) -> AskedByModel {
                 return refused(name, alias, written, outcome_code::TOOL_FAILED, message);
             }
             let written = Some(written).filter(|text| !json::is_compact(text, &arguments));
-            // `1e15` has four bytes until it is serialised again.
+            // `1e15` has four bytes, and more when it is serialised again.
             if let Some(text) = written.as_ref().filter(|_| json::compact_size(&arguments) > ARGUMENT_BYTES) {
                 let message = format!("Arguments have more than {ARGUMENT_BYTES} bytes");
                 return refused(name, alias, text.clone(), outcome_code::INVALID_ARGUMENTS, message);

@@ -168,7 +168,7 @@ impl A2aRunner {
     /// The reply for a request about a task that failed.
     fn failed(&self, handle: TaskHandle, error: A2aError) -> RunReply {
         match error {
-            A2aError::TaskNotFound => RunReply::Done(unknown("the agent does not know the task any more")),
+            A2aError::TaskNotFound => RunReply::Done(unknown("the agent no longer knows the task")),
             A2aError::Malformed(message) => self.faulty(handle, &message),
             error if error.is_passing().is_some() => self.pending(handle.unanswered()),
             error => RunReply::Done(error.into_outcome()),

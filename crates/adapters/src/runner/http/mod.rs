@@ -34,31 +34,13 @@ use crate::{
     },
 };
 
-pub(crate) use template::{RequestTemplate, TemplateFault, TemplateField};
+pub(crate) use template::RequestTemplate;
+pub use template::{TemplateFault, TemplateField};
 
-/// A fault of the templates of a request that no manifest declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpTemplateFault {
-    /// The field of ARK's `http` block: `url`, `body` or `headers[0]`.
-    pub field: String,
-    pub code: &'static str,
-    pub message: String,
-    pub hint: &'static str,
-}
-
-/// Every fault of the templates of a request. `parameters` is the schema of its arguments, if its author wrote one.
+/// Every fault of the templates of a request that no manifest declares. `parameters` is the schema of its arguments, if its author wrote one.
 #[must_use]
-pub fn template_faults(request: &HttpRequest, parameters: Option<&Value>) -> Vec<HttpTemplateFault> {
-    let faults = RequestTemplate::parse(request, parameters).err().unwrap_or_default();
-    let with_field = |TemplateFault { field, code, message, hint }| {
-        let field = match field {
-            TemplateField::Url => "url".to_owned(),
-            TemplateField::Body => "body".to_owned(),
-            TemplateField::Header(index) => format!("headers[{index}]"),
-        };
-        HttpTemplateFault { field, code, message, hint }
-    };
-    faults.into_iter().map(with_field).collect()
+pub fn template_faults(request: &HttpRequest, parameters: Option<&Value>) -> Vec<TemplateFault> {
+    RequestTemplate::parse(request, parameters).err().unwrap_or_default()
 }
 
 /// Runs tools with [`Binding::Http`].

@@ -125,7 +125,7 @@ impl NangoError {
                 Self::RateLimited { message: "Nango's rate limit is reached; try again later".to_owned(), retry_after }
             }
             (_, "unknown_connection") => Self::NotConnected {
-                message: "Nango does not know the connection of this call any more".to_owned(),
+                message: "Nango no longer knows the connection of this call".to_owned(),
                 link: None,
             },
             (_, "unknown_provider" | "unknown_provider_config") => {

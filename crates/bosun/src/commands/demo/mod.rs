@@ -172,7 +172,7 @@ async fn crash(timeline: &Timeline, place: &DemoDirectory, server: Server) -> an
     timeline.with_emphasis(Side::Server, "✗", Emphasis::Bad, &format!("kill -9 {pid}: the process is gone"))?;
     ensure!(run.inside_result().await.is_err(), "the stream of a killed server continued");
     ensure!(run.state().await.is_err(), "a killed server answered");
-    timeline.step(Side::Client, "!", "the stream broke, and the server does not answer any more")?;
+    timeline.step(Side::Client, "!", "the stream broke, and the server no longer answers")?;
     let kilobytes = size_of(&place.data())? / 1024;
     timeline.step(
         Side::Disk,

@@ -123,7 +123,7 @@ async fn a_peer_that_misbehaves_has_a_clear_outcome() {
         (PeerBehaviour::Huge, "result_too_large", "bytes"),
         (PeerBehaviour::NeverEnds, "call_expired", ""),
         (PeerBehaviour::UnknownState, "tool_failed", "a state of its task that is not known"),
-        (PeerBehaviour::ForgetsTasks, unknown, "does not know the task"),
+        (PeerBehaviour::ForgetsTasks, unknown, "no longer knows the task"),
         (PeerBehaviour::RedirectsMessage, "tool_misconfigured", "a redirect, which is not followed"),
         (PeerBehaviour::RefusesVersion, "tool_misconfigured", "version 1.0 is not supported"),
         (PeerBehaviour::RefusesKey, "tool_misconfigured", "check the `headers`"),

@@ -8,7 +8,7 @@ use super::{
         library::ZodCall,
         value::{MOST_NODES, SchemaId, ZodMember, ZodRecord, ZodValue, too_large},
     },
-    BigIntCheck, Effect, NumberCheck, UnknownKeys, Zod3, Zod3Kind, Zod3Shape, strings,
+    BigIntCheck, Effect, NumberCheck, UnknownKeys, Zod3, Zod3Kind, ZodShape, strings,
 };
 
 const SMALLEST_SAFE: f64 = -9_007_199_254_740_991.0;
@@ -153,7 +153,7 @@ impl<'a> Zod3<'a> {
                 (merged(shape, more), unknown_keys, catchall, description)
             }
             "setKey" => {
-                let more = Zod3Shape::from_iter([(call.text(0)?.to_owned(), call.schema(1)?)]);
+                let more = ZodShape::from_iter([(call.text(0)?.to_owned(), call.schema(1)?)]);
                 (merged(shape, more), unknown_keys, catchall, description)
             }
             "merge" => {
@@ -170,7 +170,7 @@ impl<'a> Zod3<'a> {
             }
             "pick" => {
                 let mask = call.record(0)?;
-                let mut picked = Zod3Shape::new();
+                let mut picked = ZodShape::new();
                 for (key, member) in mask.iter() {
                     if chosen(member)?
                         && let Some(schema) = shape.get(key)
@@ -182,7 +182,7 @@ impl<'a> Zod3<'a> {
             }
             "omit" => {
                 let mask = call.record(0)?;
-                let mut kept = Zod3Shape::new();
+                let mut kept = ZodShape::new();
                 for (key, schema) in &shape {
                     if !masked(mask, key)? {
                         kept.insert(key.clone(), *schema);
@@ -191,7 +191,7 @@ impl<'a> Zod3<'a> {
                 (kept, unknown_keys, catchall, description)
             }
             "partial" => {
-                let mut partial = Zod3Shape::new();
+                let mut partial = ZodShape::new();
                 for (key, schema) in &shape {
                     let touched = self.touches(call, key)?;
                     let schema = if touched { self.optional_of(*schema, call.offset) } else { *schema };
@@ -200,7 +200,7 @@ impl<'a> Zod3<'a> {
                 (partial, unknown_keys, catchall, description)
             }
             "required" => {
-                let mut required = Zod3Shape::new();
+                let mut required = ZodShape::new();
                 for (key, schema) in &shape {
                     let mut schema = *schema;
                     if self.touches(call, key)? {
@@ -248,7 +248,7 @@ impl<'a> Zod3<'a> {
         let description = node.description.clone();
         Ok(match node.kind.clone() {
             Zod3Kind::Object { shape, unknown_keys, catchall } => {
-                let mut partial = Zod3Shape::new();
+                let mut partial = ZodShape::new();
                 for (key, field) in shape {
                     let field = self.deep_partial(field, offset, depth + 1)?;
                     let field = self.add(Zod3Kind::Optional(field), None, offset);
@@ -309,13 +309,13 @@ impl<'a> Zod3<'a> {
 }
 
 /// `{...shape, ...more}`.
-fn merged(mut shape: Zod3Shape, more: Zod3Shape) -> Zod3Shape {
+fn merged(mut shape: ZodShape, more: ZodShape) -> ZodShape {
     shape.extend(more);
     ordered(shape)
 }
 
 /// The order in which JavaScript lists the keys.
-fn ordered(mut shape: Zod3Shape) -> Zod3Shape {
+fn ordered(mut shape: ZodShape) -> ZodShape {
     shape.sort_by_cached_key(|key, _| super::super::value::array_index(key).map_or(u64::MAX, u64::from));
     shape
 }

@@ -11,11 +11,9 @@ mod write;
 
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
-use indexmap::IndexMap;
-
 use super::{
     fault::{FaultCollector, ReadSchema},
-    library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
+    library::{self, WrittenCall, ZodCall, ZodLibrary, ZodShape},
     value::{MOST_WEIGHT, SchemaId, ZodFunction, ZodRecord, ZodValue, too_large},
 };
 
@@ -75,7 +73,7 @@ enum Zod3Kind<'a> {
         exact: Option<f64>,
     },
     Object {
-        shape: Zod3Shape,
+        shape: ZodShape,
         unknown_keys: UnknownKeys,
         catchall: Option<SchemaId>,
     },
@@ -130,8 +128,6 @@ enum Zod3Kind<'a> {
     /// Its result.
     Alias(ReadSchema<SchemaId>),
 }
-
-type Zod3Shape = IndexMap<String, SchemaId>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnknownKeys {
@@ -202,31 +198,9 @@ impl<'a> Zod3<'a> {
         id
     }
 
-    fn shape(&mut self, record: &ZodRecord<'a>) -> ReadSchema<Zod3Shape> {
-        let mut gather = FaultCollector::default();
-        let mut shape = Zod3Shape::new();
-        for (key, member) in record.iter() {
-            let schema = match &member.value {
-                ZodValue::Function(function) if member.getter => Ok(self.defer(*function, member.offset)),
-                // Zod 3 skips keys without a schema; `undefined` disables a key.
-                ZodValue::Undefined => continue,
-                value => as_schema(value, member.offset),
-            };
-            if let Some(schema) = gather.take(schema) {
-                shape.insert(key.to_owned(), schema);
-            }
-        }
-        gather.finish(shape)
-    }
-
-    fn shape_argument(&mut self, call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<Zod3Shape> {
-        match call.argument(index) {
-            ZodValue::Record(record) => {
-                let record = Rc::clone(record);
-                self.shape(&record)
-            }
-            _ => Err(call.wrong(index, "an object of schemas")),
-        }
+    fn shape_argument(&mut self, call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<ZodShape> {
+        // Zod 3 skips keys without a schema; `undefined` disables a key.
+        library::shape_argument(call, index, true, |function, offset| self.defer(function, offset))
     }
 
     /// `{ description }` among the parameters of a constructor.

@@ -8,7 +8,7 @@ use super::{
         library::ZodCall,
         value::{SchemaId, ZodMember, ZodRecord, ZodValue, array_index},
     },
-    Meta, Zod4, Zod4Kind, Zod4Node, Zod4Shape,
+    Meta, Zod4, Zod4Kind, Zod4Node, ZodShape,
     checks::{self, Check},
     keys_as_enum, known,
     traits::enum_values,
@@ -214,7 +214,7 @@ impl<'a> Zod4<'a> {
     fn apply_to_object(
         &mut self,
         receiver: SchemaId,
-        shape: Zod4Shape,
+        shape: ZodShape,
         catchall: Option<SchemaId>,
         call: &ZodCall<'_, 'a>,
     ) -> ReadSchema<ZodValue<'a>> {
@@ -291,10 +291,10 @@ impl<'a> Zod4<'a> {
     /// The fields that the mask names, or all of them, each inside a wrapper of its own.
     fn wrapped(
         &mut self,
-        shape: Zod4Shape,
+        shape: ZodShape,
         call: &ZodCall<'_, 'a>,
         wrapper: impl Fn(SchemaId) -> Zod4Kind<'a>,
-    ) -> ReadSchema<Zod4Shape> {
+    ) -> ReadSchema<ZodShape> {
         let keys = match call.argument(0) {
             ZodValue::Undefined => None,
             _ => Some(masked_keys(&shape, call)?),
@@ -352,18 +352,18 @@ fn meta(call: &ZodCall<'_, '_>, index: usize) -> ReadSchema<Meta> {
     gather.finish(meta)
 }
 
-fn merged(mut shape: Zod4Shape, more: Zod4Shape) -> Zod4Shape {
+fn merged(mut shape: ZodShape, more: ZodShape) -> ZodShape {
     shape.extend(more);
     ordered(shape)
 }
 
 /// The order in which JavaScript lists the keys.
-fn ordered(mut shape: Zod4Shape) -> Zod4Shape {
+fn ordered(mut shape: ZodShape) -> ZodShape {
     shape.sort_by_cached_key(|key, _| array_index(key).map_or(u64::MAX, u64::from));
     shape
 }
 
-fn masked_keys(shape: &Zod4Shape, call: &ZodCall<'_, '_>) -> ReadSchema<Vec<String>> {
+fn masked_keys(shape: &ZodShape, call: &ZodCall<'_, '_>) -> ReadSchema<Vec<String>> {
     let mut gather = FaultCollector::default();
     let mut keys = Vec::new();
     for (key, member) in call.record(0)?.iter() {

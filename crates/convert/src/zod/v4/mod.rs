@@ -22,7 +22,7 @@ use serde_json::Value as Json;
 
 use super::{
     fault::{FaultCollector, ReadSchema, ZodProblem},
-    library::{WrittenCall, ZodCall, ZodLibrary, as_schema},
+    library::{self, WrittenCall, ZodCall, ZodLibrary, ZodShape},
     value::{CheckId, MOST_WEIGHT, Regex, SchemaId, ZodFunction, ZodMember, ZodRecord, ZodValue, too_large},
 };
 use crate::ZodIo;
@@ -54,7 +54,6 @@ struct Zod4Node<'a> {
 }
 
 type Meta = IndexMap<String, Option<Json>>;
-type Zod4Shape = IndexMap<String, SchemaId>;
 
 #[derive(Clone, Debug)]
 enum Zod4Kind<'a> {
@@ -83,7 +82,7 @@ enum Zod4Kind<'a> {
     TemplateLiteral(String),
     Array(SchemaId),
     Object {
-        shape: Zod4Shape,
+        shape: ZodShape,
         catchall: Option<SchemaId>,
     },
     Union {
@@ -212,29 +211,8 @@ impl<'a> Zod4<'a> {
         id
     }
 
-    fn shape(&mut self, record: &ZodRecord<'a>) -> ReadSchema<Zod4Shape> {
-        let mut gather = FaultCollector::default();
-        let mut shape = Zod4Shape::new();
-        for (key, member) in record.iter() {
-            let schema = match &member.value {
-                ZodValue::Function(function) if member.getter => Ok(self.defer(*function, member.offset)),
-                value => as_schema(value, member.offset),
-            };
-            if let Some(schema) = gather.take(schema) {
-                shape.insert(key.to_owned(), schema);
-            }
-        }
-        gather.finish(shape)
-    }
-
-    fn shape_argument(&mut self, call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<Zod4Shape> {
-        match call.argument(index) {
-            ZodValue::Record(record) => {
-                let record = Rc::clone(record);
-                self.shape(&record)
-            }
-            _ => Err(call.wrong(index, "an object of schemas")),
-        }
+    fn shape_argument(&mut self, call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<ZodShape> {
+        library::shape_argument(call, index, false, |function, offset| self.defer(function, offset))
     }
 
     fn make(&mut self, call: &ZodCall<'_, 'a>) -> ReadSchema<Zod4Kind<'a>> {
@@ -275,7 +253,7 @@ impl<'a> Zod4<'a> {
             "templateLiteral" => self.template_literal(call)?,
             "array" => Zod4Kind::Array(call.schema(0)?),
             "object" if matches!(call.argument(0), ZodValue::Undefined) => {
-                Zod4Kind::Object { shape: Zod4Shape::new(), catchall: None }
+                Zod4Kind::Object { shape: ZodShape::new(), catchall: None }
             }
             "object" => Zod4Kind::Object { shape: self.shape_argument(call, 0)?, catchall: None },
             "strictObject" | "looseObject" => {
@@ -396,7 +374,7 @@ fn known<'a>(call: &ZodCall<'_, 'a>, index: usize) -> ReadSchema<ZodValue<'a>> {
     }
 }
 
-fn keys_as_enum<'a>(shape: &Zod4Shape, offset: u32) -> Rc<ZodRecord<'a>> {
+fn keys_as_enum<'a>(shape: &ZodShape, offset: u32) -> Rc<ZodRecord<'a>> {
     let member = |key: &String| (key.clone(), ZodMember { value: ZodValue::text(key.as_str()), offset, getter: false });
     Rc::new(ZodRecord::new(offset, shape.keys().map(member)))
 }

@@ -45,13 +45,23 @@ impl Catalog {
     /// # Errors
     /// All unknown names, each with a suggestion.
     pub fn select(&self, selection: &Selection) -> Result<Vec<&Tool>, UnknownTools> {
+        self.select_among(selection, None)
+    }
+
+    /// The same, as if the catalogue had only the tools of these names. The search ranks by the words of all tools, so
+    /// that its index serves every list of names.
+    ///
+    /// # Errors
+    /// All unknown names, each with a suggestion.
+    pub fn select_among(&self, selection: &Selection, among: Option<&[String]>) -> Result<Vec<&Tool>, UnknownTools> {
+        let is_among = |name: &String| among.is_none_or(|names| names.contains(name));
         let unknown: Vec<String> = selection
             .names
             .iter()
-            .filter(|name| self.find(name).is_none())
+            .filter(|name| self.find(name).is_none_or(|tool| !is_among(&tool.name)))
             .map(|name| {
                 let shown = crate::text::clip(name, 128);
-                match crate::text::closest(name, self.tools.keys().map(String::as_str)) {
+                match crate::text::closest(name, self.tools.keys().filter(|name| is_among(name)).map(String::as_str)) {
                     Some(meant) => format!("`{shown}` (did you mean `{meant}`?)"),
                     None => format!("`{shown}`"),
                 }
@@ -60,15 +70,19 @@ impl Catalog {
         if !unknown.is_empty() {
             return Err(UnknownTools(unknown));
         }
-        Ok(self.search(selection).into_iter().map(|hit| hit.tool).collect())
+        Ok(self.search_among(selection, among).into_iter().map(|hit| hit.tool).collect())
     }
 
     /// The tools that a selection describes: by rank if there is a text, else in the catalogue's order, or in that of
     /// the names.
     #[must_use]
     pub fn search(&self, selection: &Selection) -> Vec<Hit<'_>> {
+        self.search_among(selection, None)
+    }
+
+    fn search_among(&self, selection: &Selection, among: Option<&[String]>) -> Vec<Hit<'_>> {
         let limit = selection.limit.unwrap_or(usize::MAX);
-        let wanted = WantedTools::of(self, selection);
+        let wanted = WantedTools::of(self, selection, among);
         if let Some(text) = selection.text.as_deref().filter(|text| !text.trim().is_empty()) {
             let found = self.index().search(text, limit, |position| wanted.includes_at(position, self));
             return found.into_iter().map(|(position, score)| Hit { tool: &self.tools[position], score }).collect();
@@ -86,6 +100,8 @@ impl Catalog {
 /// A selection, prepared for matching many tools.
 struct WantedTools<'a> {
     selection: &'a Selection,
+    /// The only names that may be found.
+    among: Option<&'a [String]>,
     names: Vec<&'a str>,
     providers: Vec<String>,
     /// By position, from the catalogue's own lists: scanning every tool would cost more than the whole search. Empty if
@@ -94,7 +110,7 @@ struct WantedTools<'a> {
 }
 
 impl<'a> WantedTools<'a> {
-    fn of(catalog: &'a Catalog, selection: &'a Selection) -> Self {
+    fn of(catalog: &'a Catalog, selection: &'a Selection, among: Option<&'a [String]>) -> Self {
         let mut listed = Vec::new();
         if !selection.categories.is_empty() {
             listed.resize(catalog.len(), false);
@@ -106,6 +122,7 @@ impl<'a> WantedTools<'a> {
         }
         Self {
             selection,
+            among,
             listed,
             names: selection.names.iter().filter_map(|name| Some(catalog.find(name)?.name.as_str())).collect(),
             providers: selection.providers.iter().map(|provider| provider_key(provider)).collect(),
@@ -118,7 +135,8 @@ impl<'a> WantedTools<'a> {
 
     fn includes(&self, tool: &Tool) -> bool {
         let Selection { names, categories, labels, read_only, .. } = self.selection;
-        (names.is_empty() || self.names.contains(&tool.name.as_str()))
+        self.among.is_none_or(|among| among.contains(&tool.name))
+            && (names.is_empty() || self.names.contains(&tool.name.as_str()))
             && (categories.is_empty() || categories.iter().any(|category| category == tool.category()))
             && (self.providers.is_empty() || self.is_provided(tool))
             && labels.iter().all(|(key, value)| tool.labels.get(key) == Some(value))

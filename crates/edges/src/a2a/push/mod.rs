@@ -114,7 +114,7 @@ pub(super) fn read_new(
     Ok((task_id.unwrap_or_default(), config.ok_or_else(missing)?))
 }
 
-/// A config of 0.3, in the field that it has for it, or in the fields themselves.
+/// A config of 0.3: in its own field, or in the fields themselves.
 fn read_nested(fields: &BodyFields<'_>) -> Option<PushConfig> {
     let nested = name_in(fields, "pushNotificationConfig");
     if fields.has(&nested) {

@@ -41,8 +41,8 @@ pub(crate) enum QueryAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
     Everything,
-    /// Its state, and the calls that the caller may do something about: without `read`, a request does what its right
-    /// is for, and its answer reports the outcome of that.
+    /// Its state, and the calls that the caller may answer or decide: without `read`, an answer reports only the
+    /// outcome of the request.
     StateAndCalls {
         may_approve: bool,
     },
@@ -386,7 +386,7 @@ pub(crate) fn open_approvals(listed: &ListedQueries) -> wire::List<wire::OpenApp
 
 fn execution(call: &Call) -> Option<wire::Execution> {
     let RecordedOutcome { outcome, at, took } = call.result.as_ref()?;
-    // The client's own measure is of the tool alone; ours includes the way to the client and back.
+    // The client measures the tool alone; our measure includes the round trip to the client.
     let took = took.unwrap_or_else(|| at.since(call.started_at.unwrap_or(call.asked_at)));
     Some(wire::Execution {
         tool_call_id: call.asked.call.to_string(),

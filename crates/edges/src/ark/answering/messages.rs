@@ -1,6 +1,6 @@
 //! The messages of a query, as chat messages in one text: ARK's `status.response.raw`.
 //!
-//! Only what is new with the query: the answers of the model, the calls in them and their results, in OpenAI's
+//! Only what the query has added: the answers of the model, the calls in them and their results, in OpenAI's
 //! form. The calls have our ids and the tools their real names, as everywhere else where clients read them. A
 //! result that is too large for the journal is cut to its beginning. Serialized from the transcript in memory, in
 //! one pass: nothing is read for it, and no answer is copied first.

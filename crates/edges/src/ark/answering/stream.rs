@@ -42,7 +42,7 @@ use crate::{
     },
 };
 
-/// No event has more than 1 MiB. What is small as text may still be six times as long in JSON.
+/// No event has more than 1 MiB. A text may be six times as long in JSON.
 const RESULT_IN_EVENT: usize = 512 * 1024;
 
 fn fits_an_event(value: &Value) -> bool {
@@ -106,7 +106,7 @@ pub(crate) struct EventTranslator {
     agent_path: Option<Value>,
     /// The trace of the query, for the clients that run its calls.
     trace: Option<Arc<TraceContext>>,
-    /// What later entries of a call do not repeat.
+    /// State of each call that later entries do not repeat.
     calls: HashMap<CallId, ShownCall>,
     ended: bool,
 }
@@ -355,8 +355,8 @@ impl EventTranslator {
         }
     }
 
-    /// The query that answers a call has a stream of its own, under this name. It may end before it is recorded that it
-    /// has begun; then there is only its end.
+    /// The query that answers a call has a stream of its own, under this name. It may end before its beginning is
+    /// recorded; then only its end is sent.
     fn translate_child(&self, event: &'static str, call: CallId, child: QueryUid) -> Option<(&'static str, Value)> {
         let shown = self.calls.get(&call)?;
         let name = QueryName::for_uid(child);

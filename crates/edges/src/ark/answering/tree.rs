@@ -36,7 +36,7 @@ pub(super) fn usage(snapshot: &Snapshot) -> Option<wire::TokenUsage> {
     let Snapshot { head, transcript, below } = snapshot;
     transcript.calls().find(|call| call.child.is_some())?;
     let mut spent = head.spent(head.updated_at);
-    // What has ended below them is in their heads.
+    // The usage of queries that have ended below them is in their heads.
     below.iter().for_each(|below| spent += below.head.spent(below.head.updated_at));
     Some(total(Usage::default(), spent))
 }

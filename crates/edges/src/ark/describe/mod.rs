@@ -77,9 +77,9 @@ const ANY: &[Code] = &[
     Code::StoreUnavailable,
     Code::ShuttingDown,
 ];
-/// And any operation of a server with authentication.
+/// The further codes of any operation of a server with authentication.
 const GUARDED: &[Code] = &[Code::Unauthorized, Code::RightMissing, Code::NamespaceForbidden, Code::EndUserForbidden];
-/// And any operation with a body.
+/// The further codes of any operation with a body.
 const WITH_BODY: &[Code] = &[
     Code::InvalidJson,
     Code::DuplicateKey,
@@ -356,7 +356,7 @@ fn needed_right(operation: &Operation) -> Option<Right> {
     route.map(|route| route.needs).and_then(Needs::right)
 }
 
-/// Any of these will do; a server without authentication asks for none.
+/// Any one of these is enough; a server without authentication requires none.
 fn security() -> Value {
     json!([{"bearer": []}, {"basic": []}, {}])
 }
@@ -465,7 +465,7 @@ fn query_example() -> Value {
 }
 
 fn responses(answer: DescribedAnswer, codes: &[Code], generator: &mut SchemaGenerator) -> Value {
-    // What the events are is in docs/streaming.md; a schema cannot say it.
+    // docs/streaming.md describes the events; a schema cannot.
     let stream = json!({"schema": {}});
     let done = match answer {
         DescribedAnswer::Nothing => json!({}),

@@ -14,7 +14,7 @@ use crate::{
     http::error::Code,
 };
 
-/// What a decision may be refused with.
+/// The codes with which a decision may be refused.
 const DECISION_ERRORS: &[Code] = &[
     Code::InvalidDecision,
     Code::InvalidToolArguments,

@@ -42,7 +42,7 @@ impl Judgement {
     /// Sets a parameter. ARK's evaluators and its clients write names with `-` and with `_`.
     ///
     /// # Errors
-    /// With a sentence about a parameter that is unknown or has no valid value, and so has no effect.
+    /// With a warning if the parameter is unknown or its value invalid; it then has no effect.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let text = Some(value.trim().to_owned()).filter(|text| !text.is_empty());
         let number = || value.trim().parse::<f64>().ok();

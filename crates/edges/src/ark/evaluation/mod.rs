@@ -1,8 +1,9 @@
 //! Evaluations: a model judges an answer and gives it a score.
 //!
 //! An evaluation is a query of the judge's model, of the same name and with a view of its own: it is durable, audited,
-//! limited and retained like any other query, and its status is what that query has come to. An evaluator is a resource
-//! that names the model and the parameters of the judgement. ARK calls a service for that; here it is the engine.
+//! limited and retained like any other query, and its status follows from the state of that query. An evaluator is a
+//! resource that names the model and the parameters of the judgement. ARK calls a service for that; here it is the
+//! engine.
 //!
 //! - [`reading`]: the body of a request;
 //! - [`judge`]: what the model is asked, and the score that it answers;

@@ -32,13 +32,13 @@ use crate::{
     },
 };
 
-/// Which conversations a list is of.
+/// The conversations of a list.
 pub(crate) type ConversationListParams = (Paging<QueryToken>, MemoryFilter, ConversationFilter, MessageFilter);
-/// Which conversations are deleted.
+/// The conversations to delete.
 pub(crate) type DeleteParams = (MemoryFilter, ConversationFilter, MessageFilter);
-/// Which messages of one conversation.
+/// The messages of one conversation.
 pub(crate) type GetParams = (Paging<QueryToken>, MemoryFilter, MessageFilter);
-/// Which messages of one conversation of one memory.
+/// The messages of one conversation of one memory.
 pub(crate) type GetInMemoryParams = (Paging<QueryToken>, MessageFilter);
 
 /// A conversation in a list.

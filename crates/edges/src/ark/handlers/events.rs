@@ -153,7 +153,7 @@ async fn latest(app: &AppState, namespace: &Namespace, named: Option<&str>) -> R
     Ok(names)
 }
 
-/// Whether the name has `part` in it, as ARK looks for names.
+/// Whether the name contains `part`: ARK searches for names in this way.
 fn contains(name: &QueryName, part: &str) -> bool {
     name.as_str().contains(&part.to_ascii_lowercase())
 }

@@ -1,4 +1,4 @@
-//! What is done with an MCP server besides what is done with every resource.
+//! Operations that only MCP servers have: approving changed definitions.
 
 use axum::{extract::State, response::Response};
 use bosun_reading::{
@@ -45,7 +45,7 @@ pub(crate) async fn approve_server(
     Ok(with_warnings(Json(Approved { approved }), &warnings))
 }
 
-/// The tools that are approved; none stands for all.
+/// The tools to approve; an empty list means all.
 fn read(warnings: Vec<String>, body: Option<Value>) -> Result<(Vec<String>, Vec<String>), ApiError> {
     let Some(body) = body else { return Ok((Vec::new(), warnings)) };
     let report = RequestReport::new(Code::InvalidRequest, warnings);

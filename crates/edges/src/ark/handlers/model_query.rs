@@ -1,6 +1,6 @@
-//! `POST …/models/{name}/query`: a model alone, asked one thing, in one request.
+//! `POST …/models/{name}/query`: one question to a model, without an agent.
 //!
-//! The call of the ARK model node for n8n, which ARK itself never had. It is a query with a target of type
+//! The route that the ARK model node for n8n calls, and that ARK itself never had. It is a query with a target of type
 //! `model` like any other: it is durable, listed, and can be read again under its `queryName`.
 
 use std::time::Duration;

@@ -49,7 +49,7 @@ use crate::{
     },
 };
 
-/// What a value should have been; the fault says `value` is not this.
+/// The expected value, in the words of the fault: `value` is not this.
 pub(crate) type Expected = Cow<'static, str>;
 
 /// One parameter of the query string: how it is read into its group, and how it is described.
@@ -74,7 +74,7 @@ pub(crate) trait ParamGroup: Default + Send + 'static {
     const QUERY: &'static [QueryParameter<Self>] = &[];
     const HEADERS: &'static [HeaderParameter<Self>] = &[];
 
-    /// Looks at all of them together, when each has been read.
+    /// Validates the group as a whole, once each of its parameters has been read.
     fn finish(&mut self, _: &HeaderMap, _: &Report) {}
 }
 

@@ -1,4 +1,4 @@
-//! In which form a query is answered: its view, and JSON or a stream.
+//! The form of an answer: the view of the query, and JSON or a stream.
 
 use axum::http::{HeaderMap, header};
 use bosun_core::query::EdgeNote;

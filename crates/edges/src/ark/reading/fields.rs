@@ -144,15 +144,46 @@ pub(crate) fn read_model_options(fields: &BodyFields<'_>) -> ModelOptions {
 mod tests {
     use std::sync::Arc;
 
-    use bosun_core::schema::Schema;
+    use bosun_core::{query::AskedLimits, schema::Schema};
+    use serde_json::Map;
 
-    use super::*;
+    use super::{
+        super::{request, update},
+        *,
+    };
+    use crate::http::{error::Code, report::RequestReport};
 
     /// What the schema says of a value is what the reader does with it.
     #[track_caller]
     fn check(schema: &Value, value: &Value, is_read: bool) {
         let schema = Schema::compile(&Arc::new(schema.clone())).unwrap();
         assert_eq!(schema.validate(value).is_empty(), is_read, "{value}");
+    }
+
+    #[test]
+    fn every_limit_is_read_described_and_documented() {
+        let page = include_str!("../../../../../docs/api.md");
+        for (table, section) in [(request::FIELDS, "## Create a query"), (update::FIELDS, "## Change")] {
+            let (_, section) = page.split_once(section).unwrap();
+            let (section, _) = section.split_once("\n## ").unwrap();
+            let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+            let documented: Vec<_> = rows.flat_map(|names| names.split('`').skip(1).step_by(2)).collect();
+            let mut body = Map::new();
+            for name in AskedLimits::NAMES {
+                assert!(documented.contains(name), "`{name}` is not documented");
+                let field = table.iter().find(|field| field.name == *name);
+                let schema = (field.unwrap_or_else(|| panic!("`{name}` is not described")).schema)();
+                let value = if schema["type"] == "integer" { json!(7) } else { json!("7s") };
+                check(&schema, &value, true);
+                body.insert((*name).to_owned(), value);
+            }
+            let report = RequestReport::new(Code::InvalidRequest, Vec::new());
+            let fields = report.body(Value::Object(body)).unwrap().with_table(table);
+            let read: Vec<_> = request::read_limits(&fields).names().collect();
+            fields.finish();
+            assert_eq!(read, AskedLimits::NAMES);
+            assert!(report.is_sound() && report.take_warnings().is_empty());
+        }
     }
 
     #[test]

@@ -144,7 +144,7 @@ const UNSERVED: &[(&str, &str)] = &[
     ("serviceRef", "is not served: there are no services without a cluster; write the address as `value`"),
 ];
 
-/// Where a value is kept: in a config map of the query's namespace, and nowhere else.
+/// The source of a value: a config map of the query's namespace, and nothing else.
 fn read_reference(from: BodyFields<'_>) -> Option<ConfigRef> {
     let from = from.with_table(VALUE_FROM);
     let mut refused = false;

@@ -19,7 +19,7 @@ pub(crate) fn schema() -> Value {
     json!({"anyOf": [filled_text_schema(), object_schema(REFERENCE, &["name"])]})
 }
 
-/// The name that the field `field` is, or has; `plural` is what faults call things of its kind.
+/// The name in `field`, alone or in an object; `plural` is the word of faults for its kind.
 pub(crate) fn read(plural: &str, fields: &BodyFields<'_>, field: &str, namespace: &Namespace) -> Option<String> {
     let reference = match fields.get(field)? {
         Value::String(name) if !name.is_empty() => return Some(name),

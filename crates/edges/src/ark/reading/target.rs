@@ -1,8 +1,8 @@
 //! The target of a query, in every form that a client may give it in.
 //!
 //! `target`, a list `targets` of one, or a `selector`, which takes the first agent by name that has all of
-//! its labels. A target may be an agent, a team, a model or a tool; `modelRef` puts another model in the place of
-//! the agent's, for this query alone.
+//! its labels. A target may be an agent, a team, a model or a tool; `modelRef` replaces the agent's model, for this
+//! query alone.
 
 use std::sync::Arc;
 

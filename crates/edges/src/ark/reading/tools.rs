@@ -139,7 +139,8 @@ pub(crate) fn read(fields: &BodyFields<'_>, engine: &Engine, namespace: &Namespa
     RequestTools { outside, selected, filter, sources, speaks_rfc }
 }
 
-/// Of a body that is longer than this, even small schemas are not compiled on a worker: there may be a thousand.
+/// In a body that is longer than this, even small schemas are compiled off the runtime's workers: there may be a
+/// thousand.
 const LONG_BODY: usize = 64 * 1024;
 
 /// Compiles the schemas of a body's tools off the runtime's workers, if they are expensive: [`read`] then finds them in
@@ -154,8 +155,7 @@ pub(crate) async fn compile_ahead(engine: &Engine, body: &JsonBody) {
     }
 }
 
-/// Which of the agent's tools are wanted, by what they are. The client's own are all wanted, or it would
-/// not send them.
+/// Selects the agent's tools by their properties. The client's own are all used: otherwise it would not send them.
 fn read_filter(fields: &BodyFields<'_>) -> Option<Selection> {
     match serde_json::from_value(fields.get("toolFilter")?) {
         Ok(selection) => Some(selection),

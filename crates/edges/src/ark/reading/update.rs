@@ -2,8 +2,8 @@
 //!
 //! Its limits, `ttl`, labels and annotations become what is sent, and it can be cancelled. What it was asked is
 //! frozen: it is in the first entry of its journal, and the query runs by that. Clients of ARK read a query, change
-//! a field and send all of it back, so such a field is fine with the value that it has; one that has another value
-//! is refused by name, since a client that sends it expects another answer.
+//! a field and send all of it back, so an unchanged field is accepted; one with another value is refused by name, since
+//! a client that sends it expects another answer.
 
 use bosun_core::query::Spec;
 use bosun_engine::{Engine, Snapshot, Update};
@@ -45,7 +45,7 @@ const OF_ANSWERS: &[&str] = &[
     "usage",
     "duration",
 ];
-/// Fields that a request has and no answer shows as they were sent.
+/// Fields of requests that no answer shows as they were sent.
 const NOT_SHOWN: &[&str] = &["externalTools", "tools", "toolSource", "toolFilter", "conversationPolicy"];
 /// Fields that are an object with a name, or the name alone.
 const REFERENCES: &[&str] = &["memory", "modelRef"];
@@ -145,7 +145,7 @@ fn refuse(fields: &BodyFields<'_>, name: &str) {
     fields.report().refuse(FaultClass::Frozen, clip(fields.path_of(name).as_str()), "frozen", message);
 }
 
-/// Every field of what a query was asked, as an answer shows it, and what is shown nowhere.
+/// Every frozen field of a query as an answer shows it, and those that no answer shows.
 fn frozen(snapshot: &Snapshot) -> Result<Map<String, Value>, ApiError> {
     let (head, spec) = (&*snapshot.head, &*snapshot.transcript.spec);
     let Ok(Value::Object(mut fields)) = serde_json::to_value(convert::query_spec(head, spec)) else {

@@ -93,7 +93,7 @@ pub(super) fn replace(key: ResourceKey, warnings: Vec<String>, body: Value) -> R
     Ok(BodyRead { value: Manifest { key, description: whole(value) }, warnings })
 }
 
-/// A description that keeps nothing of an earlier one, so that there is nothing to be removed.
+/// A description that replaces an earlier one as a whole, so that `null` has nothing to remove.
 fn whole(amendment: Amendment) -> ManifestBody {
     ManifestBody {
         labels: amendment.labels.unwrap_or_default(),
@@ -184,7 +184,7 @@ fn read_spec(
     let inner = fields.fields("spec");
     let mut spec = inner.map(BodyFields::into_members).unwrap_or_default();
     for (name, value) in fields.into_members() {
-        // What an answer shows twice comes back twice.
+        // Clients send back both spellings of a field that answers show twice.
         if spec.get(&name).is_none_or(|known| *known == value || value.is_null()) {
             spec.entry(name).or_insert(value);
         } else if is_derived(kind, &name) {

@@ -2,8 +2,8 @@
 //!
 //! Every kind has the same five operations and differs in two things only: how a body becomes a manifest
 //! ([`body`]), and how a manifest is shown ([`show`]). The list of tools has filters, and depends on the end user
-//! ([`tool_list`]). Whether a manifest is in order is not decided here
-//! but where files are read, so that a body and a file are held to the same rules.
+//! ([`tool_list`]). Manifests are validated by the reader of files, not here, so that a body and a file are held to the
+//! same rules.
 
 pub(crate) mod body;
 pub(super) mod raw;
@@ -155,7 +155,7 @@ struct ResourcePage {
     remaining: Option<u64>,
 }
 
-/// What a request asks for of these resources: all of them, unless it says how many.
+/// The page of these resources that a request asks for: all of them, unless it has a limit.
 fn page<T>(mut resources: Vec<Arc<Resource>>, paging: &Paging<T>) -> ResourcePage {
     let total = resources.len() as u64;
     if let Some(last) = &paging.continue_token {

@@ -42,7 +42,7 @@ use crate::{
 };
 
 const YAML: &str = "application/yaml";
-/// The kind that is not a resource: it is asked for, and not described.
+/// The kind that is not a resource: a query is submitted, and not described by a manifest.
 const QUERY: &str = "Query";
 const QUERIES: &str = "queries";
 const QUERY_VERSION: &str = "ark.mckinsey.com/v1alpha1";
@@ -201,7 +201,7 @@ pub(in crate::ark) async fn create_raw(
     Ok(changed_answer(&headers, changed, read.warnings))
 }
 
-/// `PUT …/resources/…/{kind}/{name}`: the whole object, as Kubernetes takes it; what is not in it is gone.
+/// `PUT …/resources/…/{kind}/{name}`: the whole object, as in Kubernetes; absent fields are removed.
 pub(in crate::ark) async fn replace_raw(
     State(app): State<AppState>,
     caller: Caller,
@@ -271,7 +271,7 @@ fn raw(registry: &Registry, resource: &Resource) -> wire::Raw {
 /// A query as the custom resource that it is in ARK.
 fn raw_query(head: &Head, spec: &Spec, status: wire::RawStatus) -> Result<wire::Raw, ApiError> {
     let mut asked = serde_json::to_value(convert::query_spec(head, spec)).map_err(|_| internal())?;
-    // In an object of Kubernetes a field that is not set is not there.
+    // In an object of Kubernetes, a field that is not set is absent.
     if let Value::Object(fields) = &mut asked {
         fields.retain(|_, value| !value.is_null());
     }

@@ -1,8 +1,8 @@
 //! Secrets that a manifest contains instead of referring to them.
 //!
 //! They are never shown. What is shown in their place is refused when it comes back, so that a client
-//! that reads, changes and writes a resource does not overwrite a key with it. What looks like a key is for
-//! [`bosun_core::audit`] to say, here as in errors and in the audit log.
+//! that reads, changes and writes a resource does not overwrite a key with it. [`bosun_core::audit`] decides what looks
+//! like a key, here as in errors and in the audit log.
 
 use bosun_core::audit::{begins_with_url, hide_in_urls, is_secret_name};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::http::error_echo::HIDDEN;
 const SHOWN: &[&str] = &["inputSchema", "outputSchema", "prompt", "description"];
 
 /// Replaces the value under a name that means a secret, the text of every header, since that is where other keys are,
-/// and what URLs have of users and parameters.
+/// and user info and query parameters of URLs.
 pub(super) fn hide(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -72,7 +72,7 @@ pub(crate) struct DeliveredPost {
     pub(crate) snapshot: Snapshot,
     /// For a batch: one for each result, in order.
     pub(crate) results: Option<Vec<wire::PostedResult>>,
-    /// Nothing was new.
+    /// No result was new: those that count are replays.
     pub(crate) replayed: bool,
     pub(crate) warnings: Vec<String>,
 }

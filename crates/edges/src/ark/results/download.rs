@@ -96,7 +96,7 @@ fn read_range(value: &HeaderValue, size: u64) -> Option<Option<Range<u64>>> {
     Some(Some(range).filter(|range| range.start < range.end))
 }
 
-/// The bytes of `range`, step by step. If one cannot be read, the connection breaks before its promised
+/// The bytes of `range`, in chunks. If one cannot be read, the connection breaks before its promised
 /// end, which every client notices.
 fn stream_of(content: ResultContent, range: Range<u64>) -> Body {
     let steps = stream::try_unfold(range.start, move |start| {

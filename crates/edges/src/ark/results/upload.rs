@@ -109,8 +109,8 @@ async fn receive(
     if body.size_hint().lower() > LARGEST_BYTES {
         return Err(UploadError::TooLarge.into());
     }
-    // What a post could have delivered as JSON is parsed as JSON, so that it is the same value by either way. A
-    // text is its bytes.
+    // Content that a post could have delivered as JSON is parsed as JSON, so that both ways yield the same value. A
+    // text is kept as its bytes.
     let in_memory = if media_type.is_json() { JsonLimits::BODY.bytes } else { INLINE_BYTES };
     let mut pieces = Chunks::new(body);
     let mut small = BytesMut::new();

@@ -251,7 +251,7 @@ fn forged_tokens_are_refused() {
     ] {
         check(provider.sign(&header(kind), &claims()), expect);
     }
-    // Headers that ask to be believed, or that must be understood.
+    // Headers that bring their own key, and critical ones that are not understood.
     let other = Provider::new();
     let own_key = json!({"alg": "EdDSA", "kid": "o", "jwk": other.keys()["keys"][2], "jku": "https://evil.example"});
     check(other.sign(&own_key, &claims()), TokenError::Signature);

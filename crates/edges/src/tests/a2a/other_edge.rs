@@ -19,7 +19,7 @@ async fn subscribed(world: &TestServer, id: &str) -> [Events; 4] {
     ]
 }
 
-/// Both edges have told the same story to its end, to all of their subscribers.
+/// Both edges have reported the same events up to the end, to all of their subscribers.
 async fn check_told(subscribed: [Events; 4]) {
     let mut told: Vec<Vec<ParsedSseEvent>> = Vec::new();
     for events in subscribed {

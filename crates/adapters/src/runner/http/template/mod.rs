@@ -69,22 +69,32 @@ pub(crate) enum RenderError {
     TooLarge(usize),
 }
 
-/// The field of a manifest that is at fault.
+/// The field of ARK's `http` block that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TemplateField {
+pub enum TemplateField {
     Url,
     Body,
     /// By its index.
     Header(usize),
 }
 
+impl std::fmt::Display for TemplateField {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Url => formatter.write_str("url"),
+            Self::Body => formatter.write_str("body"),
+            Self::Header(index) => write!(formatter, "headers[{index}]"),
+        }
+    }
+}
+
 /// What is wrong with a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TemplateFault {
-    pub(crate) field: TemplateField,
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
-    pub(crate) hint: &'static str,
+pub struct TemplateFault {
+    pub field: TemplateField,
+    pub code: &'static str,
+    pub message: String,
+    pub hint: &'static str,
 }
 
 const SLOT_HINT: &str = "an argument is `{{.input.name}}`, and a parameter of `bodyParameters` is `{{.name}}`";
