@@ -292,7 +292,11 @@ impl AgentRequest {
             }
         }
         match snapshot.status() {
-            Status::Waiting if !open.is_empty() => {
+            Status::Completed | Status::Failed | Status::Cancelled => {
+                refuse("the task has ended; send a message with its contextId to begin a new one")
+            }
+            // Whatever the task's own query waits for: the calls may be those of a query below it.
+            _ if !open.is_empty() => {
                 let given = tools::supersede(&open, &input_of(&message.parts, &self.options())?);
                 self.deliver(key, snapshot, given, wait).await
             }
@@ -306,9 +310,6 @@ impl AgentRequest {
                     "the task waits for the values of parameters; send them as the result of the call that asks for them",
                 ),
             },
-            Status::Completed | Status::Failed | Status::Cancelled => {
-                refuse("the task has ended; send a message with its contextId to begin a new one")
-            }
             Status::Queued | Status::Running | Status::Waiting | Status::AwaitingApproval => {
                 refuse("the task is working and waits for no message; subscribe to it, or cancel it")
             }
