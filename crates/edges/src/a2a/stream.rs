@@ -170,7 +170,12 @@ impl TaskNarrator {
 
     fn snapshot(&self, history: Option<usize>) -> Bytes {
         let task = task::task(&self.head, &self.transcript, &self.open_work(), Shown::all(history));
-        self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task)))
+        let mut text = self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task))).to_vec();
+        // Clients of the seed read calls in status updates alone, and these may be open by now.
+        if self.envelope.aliases && self.sent.0 == TaskState::InputRequired {
+            text.extend_from_slice(&self.write(Some(self.head.seq), &self.status_update()));
+        }
+        text.into()
     }
 
     fn write(&self, seq: Option<Seq>, event: &StreamEvent) -> Bytes {
@@ -206,11 +211,15 @@ impl TaskNarrator {
         let state = now.0;
         self.sent = now;
         self.over = self.is_last(state);
-        Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+        Some(self.status_update())
+    }
+
+    fn status_update(&self) -> StreamEvent {
+        StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: self.head.name.to_string(),
             context_id: task::context_id(&self.head, &self.transcript),
             status: task::status(&self.head, &self.transcript, &self.open_work(), Shown::all(None)),
-        })))
+        }))
     }
 
     /// Folds an entry, and returns the events for the client.
