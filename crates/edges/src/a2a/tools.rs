@@ -47,7 +47,11 @@ const LONG_LIST: usize = 16;
 /// Reads and checks the tools that a request brings.
 pub(super) async fn read_tools(engine: &Engine, params: &SendParams) -> Result<A2aTools, A2aError> {
     let (definitions, path, is_seeds) = match (&params.tools, extension_of(params)) {
-        (Some(definitions), _) => (definitions, "tools".to_owned(), true),
+        (Some(_), Some((_, path))) => {
+            let message = format!("must not be beside `{path}`: a request has its tools in one of both forms");
+            return Err(A2aError::invalid(format!("`tools` {message}"), vec![("tools".to_owned(), message)]));
+        }
+        (Some(definitions), None) => (definitions, "tools".to_owned(), true),
         (None, None) => return Ok(A2aTools::default()),
         (None, Some((extension, path))) => match extension.get("tools") {
             Some(definitions) => (definitions, format!("{path}.tools"), false),
