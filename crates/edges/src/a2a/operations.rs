@@ -136,10 +136,15 @@ impl AgentRequest {
         match (params.message.task_id.clone(), push) {
             (Some(task), None) => self.follow_up(&task, params, wait).await,
             (Some(task), Some(config)) => {
-                // Before the webhook is stored: a message that is refused leaves none behind.
                 self.need_for_follow_up(&params)?;
-                self.create_push(&task, config).await?;
-                self.follow_up(&task, params, wait).await
+                self.need(Right::Run)?;
+                self.need(Right::Read)?;
+                let (key, before) = self.find(&task).await?;
+                self.check_room(&before, &config).await?;
+                // First the message, since one that is refused leaves no webhook behind; all that follows it is posted.
+                self.follow_up(&task, params, None).await?;
+                self.put_push(&before, config, before.head.seq).await?;
+                Ok(self.engine().get(&key, wait).await?)
             }
             (None, None) => self.create(params, wait).await,
             (None, Some(config)) => {
