@@ -25,6 +25,7 @@ use super::{
     input,
     negotiate::{self, Generation},
     operations::AgentRequest,
+    stream::Binding,
     tools::{self, CLIENT_TOOLS},
     v03,
     wire::{AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Metadata},
@@ -37,6 +38,9 @@ use crate::{
 
 /// How long a client may use a card without asking again.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=60");
+
+/// The binding of gRPC, as cards call it.
+const GRPC: &str = "GRPC";
 
 /// The agent at `/a2a`: the annotated one, else the one called `default`, else the first by name that runs here.
 pub(super) fn default_agent<'a>(registry: &'a Registry, namespace: &'a Namespace) -> Option<&'a Arc<Agent>> {
@@ -100,7 +104,7 @@ pub(super) async fn list_agents(
 }
 
 /// The card with everything in it, for callers with a key.
-pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Value, A2aError> {
+pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap, binding: &Binding) -> Result<Value, A2aError> {
     asked.need(Right::Read)?;
     if asked.app.access.is_open() {
         let kind = match asked.generation {
@@ -113,7 +117,11 @@ pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Valu
         ));
     }
     let base = format!("{}/a2a/agents/{}/{}", origin(headers), asked.namespace, asked.agent.name);
-    let card = card(&asked.app, &asked.app.engine.registry(), &asked.agent, &base, true);
+    let mut card = card(&asked.app, &asked.app.engine.registry(), &asked.agent, &base, true);
+    if binding.is_grpc() {
+        // The client named the listener of gRPC, so where the others are is not known.
+        card.supported_interfaces.retain(|interface| interface.protocol_binding == GRPC);
+    }
     Ok(match asked.generation {
         Generation::V1 => json!(card),
         Generation::V03 => v03::hybrid_card(&card),
@@ -205,7 +213,7 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
     let mut interfaces = vec![interface(base, "JSONRPC", "1.0"), interface(base, "HTTP+JSON", "1.0")];
     interfaces.extend(app.grpc_port.get().map(|port| AgentInterface {
         tenant: Some(format!("{}/{}", agent.namespace, agent.name)),
-        ..interface(&format!("{}:{port}", host_of(base)), "GRPC", "1.0")
+        ..interface(&format!("{}:{port}", host_of(base)), GRPC, "1.0")
     }));
     interfaces.push(interface(base, "JSONRPC", "0.3"));
     AgentCard {

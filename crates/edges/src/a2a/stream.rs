@@ -37,6 +37,14 @@ pub(super) enum Binding {
 }
 
 impl Binding {
+    pub(super) fn is_grpc(&self) -> bool {
+        match self {
+            Self::JsonRpc(_) | Self::HttpJson => false,
+            #[cfg(feature = "grpc")]
+            Self::Grpc => true,
+        }
+    }
+
     fn respond(&self, events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
         match self {
             Self::JsonRpc(_) | Self::HttpJson => sse::respond(events),
