@@ -19,7 +19,7 @@ use super::{
     task::{self, Shown},
     v03,
     waiting::OpenWork,
-    wire::{Artifact, ArtifactUpdate, MessagePart, StatusUpdate, StreamEvent, TaskState},
+    wire::{Artifact, ArtifactUpdate, MessagePart, Metadata, StatusUpdate, StreamEvent, Task, TaskState},
 };
 use crate::{
     asking::follow::{Narrate, follow},
@@ -83,13 +83,15 @@ impl Envelope {
 }
 
 /// Where a stream begins and when it ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StreamTerms {
     /// Begin after this entry, without a snapshot.
     pub(super) after: Option<Seq>,
     /// Whether the stream continues while the task waits for its client.
     pub(super) outlasts_waiting: bool,
     pub(super) history: Option<usize>,
+    /// That of the task in the snapshot.
+    pub(super) metadata: Option<Metadata>,
 }
 
 /// Streams a task from `snapshot` on.
@@ -102,10 +104,10 @@ pub(super) async fn open(
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let (narrator, first) = match terms.after {
         // What queries below wait for is told by the subscription.
-        Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, terms).await?, Bytes::new()),
+        Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, &terms).await?, Bytes::new()),
         None => {
-            let narrator = TaskNarrator::new(snapshot, envelope, terms);
-            let first = narrator.snapshot(terms.history);
+            let narrator = TaskNarrator::new(snapshot, envelope, &terms);
+            let first = narrator.snapshot(&terms);
             (narrator, first)
         }
     };
@@ -135,12 +137,12 @@ struct TaskNarrator {
 }
 
 impl TaskNarrator {
-    fn new(snapshot: &Snapshot, envelope: Envelope, terms: StreamTerms) -> Self {
+    fn new(snapshot: &Snapshot, envelope: Envelope, terms: &StreamTerms) -> Self {
         let (head, transcript) = (Head::clone(&snapshot.head), Transcript::clone(&snapshot.transcript));
         Self::of(head, transcript, OpenWork::below(snapshot), envelope, terms)
     }
 
-    fn of(head: Head, transcript: Transcript, below: OpenWork, envelope: Envelope, terms: StreamTerms) -> Self {
+    fn of(head: Head, transcript: Transcript, below: OpenWork, envelope: Envelope, terms: &StreamTerms) -> Self {
         let mut narrator = Self {
             head,
             transcript,
@@ -162,7 +164,7 @@ impl TaskNarrator {
         key: &QueryKey,
         seq: Seq,
         envelope: Envelope,
-        terms: StreamTerms,
+        terms: &StreamTerms,
     ) -> Result<Self, A2aError> {
         let (namespace, name) = key;
         let stored = engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
@@ -176,8 +178,9 @@ impl TaskNarrator {
         state.is_terminal() || (state == TaskState::InputRequired && !self.outlasts_waiting)
     }
 
-    fn snapshot(&self, history: Option<usize>) -> Bytes {
-        let task = task::task(&self.head, &self.transcript, &self.open_work(), Shown::all(history));
+    fn snapshot(&self, terms: &StreamTerms) -> Bytes {
+        let task = task::task(&self.head, &self.transcript, &self.open_work(), Shown::all(terms.history));
+        let task = Task { metadata: terms.metadata.clone(), ..task };
         let mut text = self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task))).to_vec();
         // Clients of the seed read calls in status updates alone, and these may be open by now.
         if self.envelope.aliases && self.sent.0 == TaskState::InputRequired {
@@ -279,8 +282,8 @@ pub(super) fn replay(stored: &Stored, after: Seq, mut notify: impl FnMut(Seq, &H
     // A cursor of zero is before the first entry, which has no event of its own.
     let Some((head, transcript)) = fold(stored, after.max(1)) else { return };
     let envelope = Envelope { binding: Binding::HttpJson, generation: Generation::V1, aliases: false };
-    let terms = StreamTerms { after: None, outlasts_waiting: true, history: None };
-    let mut narrator = TaskNarrator::of(head, transcript, OpenWork::default(), envelope, terms);
+    let terms = StreamTerms { outlasts_waiting: true, ..StreamTerms::default() };
+    let mut narrator = TaskNarrator::of(head, transcript, OpenWork::default(), envelope, &terms);
     for entry in stored.entries.iter().filter(|entry| entry.seq > after.max(1)) {
         let events = narrator.events(entry);
         if !events.is_empty() {

@@ -11,17 +11,17 @@ use bosun_core::{
     transcript::Call,
 };
 use bosun_engine::Engine;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     error::A2aError,
     reading::{SendParams, part_path},
-    wire::{MessagePart, PartContent},
+    wire::{MessagePart, Metadata, PartContent},
 };
 use crate::{
     asking::{
         compile,
-        results::{CallRef, GivenResult, read_result},
+        results::{CallRef, CheckedResult, GivenResult, read_result, verdict_sentence, verdict_word},
     },
     http::{
         error::{Code, clip},
@@ -206,6 +206,19 @@ pub(super) fn check_results(results: &[GivenResult], transcripts: &[Arc<Transcri
     Err(A2aError::invalid(sentences.join("; "), violations))
 }
 
+/// What a task's metadata says about the results of a delivery that were not used: the reason for which each would be
+/// refused alone. `None` if all were used.
+pub(super) fn unused_results(judged: &[CheckedResult]) -> Option<Metadata> {
+    let unused = judged.iter().filter_map(|(result, verdict)| {
+        let CallRef::Call(id) = &result.which else { return None };
+        let reason = verdict_word(*verdict).1?.as_str().to_uppercase();
+        let message = verdict_sentence(&result.which.named(), *verdict);
+        Some(json!({ "toolCallId": id, "reason": reason, "message": message }))
+    });
+    let unused: Vec<_> = unused.collect();
+    (!unused.is_empty()).then(|| metadata(json!({ "unusedResults": unused })))
+}
+
 /// The outcomes of all open calls when the user sends something else: the model reads the new input with the first.
 pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenResult> {
     let outcome = |index: usize| Outcome::Failure {
@@ -238,7 +251,7 @@ pub(super) fn card_params(engine: &Engine) -> Value {
     })
 }
 
-/// The metadata of a message of the extension.
-pub(super) fn metadata(content: Value) -> Map<String, Value> {
-    Map::from_iter([(CLIENT_TOOLS.to_owned(), content)])
+/// The metadata of a message or a task of the extension.
+pub(super) fn metadata(content: Value) -> Metadata {
+    Metadata::from_iter([(CLIENT_TOOLS.to_owned(), content)])
 }

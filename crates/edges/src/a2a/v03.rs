@@ -37,6 +37,9 @@ pub(super) fn task(task: &Task, aliases: bool) -> Value {
     if let Some(history) = &task.history {
         value["history"] = history.iter().map(message).collect();
     }
+    if let Some(metadata) = &task.metadata {
+        value["metadata"] = Value::Object(metadata.clone());
+    }
     value
 }
 
