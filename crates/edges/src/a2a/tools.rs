@@ -151,16 +151,35 @@ pub(super) fn read_results(list: &Value, path: &str) -> Result<Vec<GivenResult>,
     }
     check_count(items.len(), &format!("{prefix}toolResults"))?;
     let mut results = Vec::with_capacity(items.len());
-    fields.each_of("toolResults", items, |item_path, item| {
+    fields.each_of("toolResults", items, |item_path, mut item| {
+        // A function that returns nothing has no `result` in JavaScript's JSON.
+        let is_silent = is_silent(&item);
+        if let Some(members) = item.as_object_mut().filter(|_| is_silent) {
+            members.insert("result".to_owned(), Value::Null);
+        }
+        let says_nothing = is_silent && item["success"].is_null();
         let Some(item) = fields.at(format!("{prefix}{item_path}").into(), item) else { return };
         if !item.has("toolCallId") {
             item.reject("toolCallId", "missing", "is missing: which call is it for?");
+        }
+        if says_nothing {
+            item.reject(
+                "result",
+                "missing",
+                "is missing: what did the tool return? Say `success` if it returned nothing",
+            );
         }
         results.extend(read_result(&item));
     });
     drop(fields);
     report.conclude()?;
     Ok(results)
+}
+
+/// Whether a result has no content and no reason of a failure.
+fn is_silent(result: &Value) -> bool {
+    let has_content = ["result", "toolResult"].iter().any(|name| result.get(name).is_some());
+    !has_content && (result["error"].is_null() || result["error"] == "")
 }
 
 /// The call that a result is for, in one of the transcripts.

@@ -191,7 +191,7 @@ async fn a_bad_result_consumes_nothing() {
         (json!([{"toolCallId": "call_1", "result": 1}]), "toolResults[0].toolCallId"),
         (json!([{"toolCallId": id, "toolName": "clock", "result": 1}]), "toolResults[0].toolName"),
         (json!([{"result": 1}]), "message.parts[0].data.toolResults[0].toolCallId"),
-        (json!([{"toolCallId": id}]), "message.parts[0].data.toolResults[0].toolResult"),
+        (json!([{"toolCallId": id}]), "message.parts[0].data.toolResults[0].result"),
         (json!([{"toolCallId": id, "success": true, "error": "no"}]), "message.parts[0].data.toolResults[0].success"),
         (json!([]), "message.parts[0].data.toolResults"),
         (json!([{"toolCallId": id, "result": 1}, {"toolCallId": "call_1", "result": 1}]), "toolResults[1].toolCallId"),
