@@ -42,18 +42,29 @@ fn check(expect: &Value, found: &Value, names: &mut BTreeMap<String, String>) {
 async fn the_transcript_of_the_page_runs_as_printed() {
     let world = TestServer::new(calculating()).await;
     let [transcript] = blocks("transcript")[..] else { panic!("one transcript") };
-    let (mut names, mut answered, mut replayed) = (BTreeMap::new(), Value::Null, 0);
+    let (mut names, mut answered, mut replayed) = (BTreeMap::new(), None, 0);
+    let mut headers = V1.to_vec();
     for line in transcript.lines() {
-        if let Some(sent) = line.strip_prefix("> ") {
-            let sent =
-                names.iter().fold(sent.to_owned(), |text, (name, value): (&String, &String)| text.replace(name, value));
-            let mut body: Value = serde_json::from_str(&sent).unwrap();
-            body["jsonrpc"] = json!("2.0");
-            body["id"] = json!(1);
-            answered = world.send("POST", MATH, V1, body.to_string()).await.ok();
-        } else if let Some(expect) = line.strip_prefix("< ") {
-            check(&serde_json::from_str(expect).unwrap(), &answered, &mut names);
-            replayed += 1;
+        let (direction, rest) = line.split_once(' ').unwrap();
+        match (direction, rest.split_once(": ").filter(|(name, _)| !name.starts_with('{'))) {
+            (">", Some(header)) => headers.push(header),
+            (">", None) => {
+                let sent = names
+                    .iter()
+                    .fold(rest.to_owned(), |text, (name, value): (&String, &String)| text.replace(name, value));
+                let mut body: Value = serde_json::from_str(&sent).unwrap();
+                body["jsonrpc"] = json!("2.0");
+                body["id"] = json!(1);
+                answered = Some(world.send("POST", MATH, &headers, body.to_string()).await);
+                headers = V1.to_vec();
+            }
+            (_, Some((name, value))) => assert_eq!(answered.as_ref().unwrap().header(name), Some(value), "{rest}"),
+            (_, None) => {
+                let reply = answered.as_ref().unwrap();
+                assert_eq!(reply.status, 200, "{}", reply.body);
+                check(&serde_json::from_str(rest).unwrap(), &reply.body, &mut names);
+                replayed += 1;
+            }
         }
     }
     assert_eq!(replayed, 3);
