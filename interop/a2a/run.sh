@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: run.sh
-# The official clients of A2A (Python, JavaScript, Rust) converse with a server, with client tools, over every binding that
-# they have. Each prints the agent's answer once for each way.
+# The official clients of A2A (Python, JavaScript, Rust) converse with a server, with client tools, over JSON-RPC and
+# HTTP+JSON, blocking and as a stream. Each prints the agent's answer once for each way.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$here/../.."

@@ -31,6 +31,8 @@ pub struct Task {
     pub artifacts: Option<Vec<Artifact>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<TaskMessage>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Metadata>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -314,8 +316,7 @@ mod tests {
         let status =
             json!({"state": "TASK_STATE_INPUT_REQUIRED", "message": message, "timestamp": "2026-01-01T00:00:00Z"});
         let artifact = json!({"artifactId": "a", "name": "answer", "parts": [{"text": "x"}]});
-        let task =
-            json!({"id": "t", "contextId": "c", "status": status, "artifacts": [artifact], "history": [message]});
+        let task = json!({"id": "t", "contextId": "c", "status": status, "artifacts": [artifact], "history": [message], "metadata": {"a": 1}});
         check::<Task>(&task);
         check::<StreamEvent>(&json!({"task": task}));
         check::<StreamEvent>(&json!({"message": message}));

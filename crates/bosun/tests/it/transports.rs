@@ -21,6 +21,8 @@ use crate::{
     support::{client::http, soon, until},
 };
 
+const CLIENT_TOOLS: &str = "https://bosun.dev/a2a/extensions/client-tools/v1";
+
 /// The protocol that a question is asked over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
@@ -388,7 +390,7 @@ async fn other_agent(
     let service = Service::start(move |request: &ReceivedRequest| {
         if request.target.ends_with("agent-card.json") {
             let url = format!("http://{}/other", request.header("host"));
-            let tools = json!({"uri": "https://bosun.dev/a2a/extensions/client-tools/v1"});
+            let tools = json!({ "uri": CLIENT_TOOLS });
             return json!({
                 "name": "other", "supportedInterfaces": [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}],
                 "capabilities": {"streaming": is_streaming, "extensions": [tools]},
@@ -479,6 +481,8 @@ async fn a_server_that_closes_streams_while_its_task_waits_is_subscribed_to_agai
     let deliveries = sent.iter().filter(|request| request.target.ends_with("message:send"));
     assert_eq!(deliveries.count(), 2, "the call has run once, and its result was sent until it was acknowledged");
     assert!(sent.iter().all(|request| request.header("a2a-version") == "1.0"));
+    let activates = |request: &&ReceivedRequest| request.header("a2a-extensions") == CLIENT_TOOLS;
+    assert_eq!(sent.iter().filter(activates).count(), sent.len() - 1, "all but that for the card");
 }
 
 #[tokio::test]

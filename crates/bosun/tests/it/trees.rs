@@ -430,37 +430,51 @@ scenes:
     assert_eq!((&ended["state"], &ended["response"]), (&json!("completed"), &json!("slowly|slowly")), "{ended}");
 }
 
-/// An approval and a call of the client are open at the same time, in different queries of the tree.
+/// An approval and a call of the client are open at the same time, in different queries of the tree: either may be that of
+/// the task's own query.
 #[tokio::test]
 async fn over_a2a_a_text_rejects_the_approvals_of_a_tree_also_while_a_call_of_the_client_is_open() {
-    let script = "
+    let agent = "{type: agent, name: second, externalTools: ['*']}";
+    let (lookup, noop) = ("{tool: lookup, arguments: {key: one}}", "{tool: noop, arguments: {message: two}}");
+    for (own, below, owns_approval) in [(lookup, noop, false), (noop, lookup, true)] {
+        let script = format!(
+            "
 scenes:
-  - when: {exactly: go}
+  - when: {{exactly: go}}
     turns:
-      - call: [{tool: second, arguments: {input: two}}, {tool: lookup, arguments: {key: one}}]
-      - say: '{{ result[0] }}|{{ result[1] }}'
-  - when: {exactly: two}
+      - call: [{{tool: second, arguments: {{input: two}}}}, {own}]
+      - say: '{{{{ result[0] }}}}|{{{{ result[1] }}}}'
+  - when: {{exactly: two}}
     turns:
-      - call: [{tool: noop, arguments: {message: two}}]
-      - say: 'second({{ result[0] }})'
-";
-    let noop = format!("[{NOOP}]");
-    let manifests = agents(&[("first", "[{type: agent, name: second}]"), ("second", &noop)], "", script);
-    let server = Server::start_with(manifests.path()).await;
-    let client = Client::of(&server.base);
-    let task = rpc(&server, "first", "SendMessage", task_with_lookup("go")).await["task"].clone();
-    let name = task["id"].as_str().unwrap();
-    with_approvals(&client, name, 1).await;
-    let words = json!({"message": {
-        "messageId": "w", "role": "ROLE_USER", "taskId": name, "parts": [{"text": "go ahead"}],
-    }});
-    let answered = rpc(&server, "first", "SendMessage", words).await["task"].clone();
-    let ended = ended(&client, name).await;
-    assert_eq!(ended["state"], "completed", "{answered} {ended}");
-    let response = ended["response"].as_str().unwrap();
-    assert_eq!(
-        response.matches("go ahead").count(),
-        2,
-        "the call was superseded, and the other one rejected: {response}"
-    );
+      - call: [{below}]
+      - say: 'second({{{{ result[0] }}}})'
+"
+        );
+        let guarded = format!("[{NOOP}]");
+        let (first, second) =
+            if owns_approval { (format!("[{NOOP}, {agent}]"), "[]") } else { (format!("[{agent}]"), guarded.as_str()) };
+        let manifests = agents(&[("first", &first), ("second", second)], "", &script);
+        let server = Server::start_with(manifests.path()).await;
+        let client = Client::of(&server.base);
+        let task = rpc(&server, "first", "SendMessage", task_with_lookup("go")).await["task"].clone();
+        let name = task["id"].as_str().unwrap();
+        let both_wait = async {
+            loop {
+                let query = with_approvals(&client, name, 1).await;
+                if query["toolCalls"].as_array().is_some_and(|calls| calls.len() == 1) {
+                    break;
+                }
+            }
+        };
+        crate::support::soon("the approval and the call", both_wait).await;
+        let words = json!({"message": {
+            "messageId": "w", "role": "ROLE_USER", "taskId": name, "parts": [{"text": "go ahead"}],
+        }});
+        let answered = rpc(&server, "first", "SendMessage", words).await["task"].clone();
+        let ended = ended(&client, name).await;
+        assert_eq!(ended["state"], "completed", "{own}: {answered} {ended}");
+        let response = ended["response"].as_str().unwrap();
+        let texts = response.matches("go ahead").count();
+        assert_eq!(texts, 2, "{own}: the call was superseded, and the other one rejected: {response}");
+    }
 }

@@ -25,18 +25,22 @@ use super::{
     input,
     negotiate::{self, Generation},
     operations::AgentRequest,
+    stream::Binding,
     tools::{self, CLIENT_TOOLS},
     v03,
-    wire::{AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill},
+    wire::{AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Metadata},
 };
 use crate::{
     AppState,
-    auth::{Right, gate::RequestNamespace},
+    auth::{Access, Right, gate::RequestNamespace},
     http::answer::Json,
 };
 
 /// How long a client may use a card without asking again.
 const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("public, max-age=60");
+
+/// The binding of gRPC, as cards call it.
+const GRPC: &str = "GRPC";
 
 /// The agent at `/a2a`: the annotated one, else the one called `default`, else the first by name that runs here.
 pub(super) fn default_agent<'a>(registry: &'a Registry, namespace: &'a Namespace) -> Option<&'a Arc<Agent>> {
@@ -100,7 +104,7 @@ pub(super) async fn list_agents(
 }
 
 /// The complete card, for callers with a key.
-pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Value, A2aError> {
+pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap, binding: &Binding) -> Result<Value, A2aError> {
     asked.need(Right::Read)?;
     if asked.app.access.is_open() {
         let kind = match asked.generation {
@@ -113,7 +117,11 @@ pub(super) fn extended(asked: &AgentRequest, headers: &HeaderMap) -> Result<Valu
         ));
     }
     let base = format!("{}/a2a/agents/{}/{}", origin(headers), asked.namespace, asked.agent.name);
-    let card = card(&asked.app, &asked.app.engine.registry(), &asked.agent, &base, true);
+    let mut card = card(&asked.app, &asked.app.engine.registry(), &asked.agent, &base, true);
+    if binding.is_grpc() {
+        // The client named the listener of gRPC, so where the others are is not known.
+        card.supported_interfaces.retain(|interface| interface.protocol_binding == GRPC);
+    }
     Ok(match asked.generation {
         Generation::V1 => json!(card),
         Generation::V03 => v03::hybrid_card(&card),
@@ -200,15 +208,12 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
     };
     let files = A2aOptions::of(&agent.annotations).input_modes.into_iter().map(|range| range.to_string());
     let description = agent.description.clone().unwrap_or_else(|| format!("The agent {}", agent.name));
-    let schemes = json!({
-        "bearer": { "httpAuthSecurityScheme": { "scheme": "Bearer", "description": "The secret of a key, or a token" } },
-        "basic": { "httpAuthSecurityScheme": { "scheme": "Basic", "description": "Both halves of a key" } },
-    });
+    let security_schemes = security_schemes(&app.access);
     let modes = input::OWN_MODES.map(str::to_owned).to_vec();
     let mut interfaces = vec![interface(base, "JSONRPC", "1.0"), interface(base, "HTTP+JSON", "1.0")];
     interfaces.extend(app.grpc_port.get().map(|port| AgentInterface {
         tenant: Some(format!("{}/{}", agent.namespace, agent.name)),
-        ..interface(&format!("{}:{port}", host_of(base)), "GRPC", "1.0")
+        ..interface(&format!("{}:{port}", host_of(base)), GRPC, "1.0")
     }));
     interfaces.push(interface(base, "JSONRPC", "0.3"));
     AgentCard {
@@ -226,17 +231,35 @@ fn card(app: &AppState, registry: &Registry, agent: &Agent, base: &str, shows_to
             }],
             extended_agent_card: guarded,
         },
-        security_schemes: schemes.as_object().filter(|_| guarded).cloned().unwrap_or_default(),
-        security_requirements: if guarded {
-            vec![json!({ "schemes": { "bearer": { "list": [] } } }), json!({ "schemes": { "basic": { "list": [] } } })]
-        } else {
-            Vec::new()
-        },
+        // Each of them alone is enough.
+        security_requirements: security_schemes
+            .keys()
+            .map(|name| json!({ "schemes": { name.as_str(): { "list": [] } } }))
+            .collect(),
+        security_schemes,
         default_input_modes: modes.iter().cloned().chain(files).collect(),
         default_output_modes: modes,
         skills: skills(registry, agent, &description, shows_tools),
         description,
     }
+}
+
+/// How callers authenticate, by the credentials that this server accepts.
+fn security_schemes(access: &Access) -> Metadata {
+    let scheme = |scheme: &str, description: &str| json!({ "scheme": scheme, "description": description });
+    let mut schemes = Metadata::new();
+    let mut add =
+        |name: &str, scheme: Value| schemes.insert(name.to_owned(), json!({ "httpAuthSecurityScheme": scheme }));
+    if access.accepts_keys() {
+        add("bearer", scheme("Bearer", "The secret of a key"));
+        add("basic", scheme("Basic", "Both halves of a key"));
+    }
+    if access.accepts_tokens() {
+        let mut token = scheme("Bearer", "A token of the identity provider");
+        token["bearerFormat"] = json!("JWT");
+        add("token", token);
+    }
+    schemes
 }
 
 /// What the agent is for, the skills that its manifest names, and each of its tools.

@@ -30,7 +30,7 @@ use super::{
     task_page::{LatestTasks, TaskPosition},
     tools,
     waiting::OpenWork,
-    wire::{Task, TaskMessage, TaskPage},
+    wire::{Metadata, Task, TaskMessage, TaskPage},
 };
 use crate::{
     AppState,
@@ -67,6 +67,19 @@ pub(super) enum Reply {
     Message(Box<TaskMessage>),
 }
 
+/// A task after a message of its client.
+struct Accepted {
+    snapshot: Snapshot,
+    /// What its answer says about results that were not used.
+    metadata: Option<Metadata>,
+}
+
+impl From<Snapshot> for Accepted {
+    fn from(snapshot: Snapshot) -> Self {
+        Self { snapshot, metadata: None }
+    }
+}
+
 /// What a message to a task contains.
 enum FollowUp {
     Results(Vec<GivenResult>),
@@ -78,6 +91,13 @@ enum FollowUp {
 pub(super) struct ShownTask {
     pub(super) task: Task,
     pub(super) aliases: bool,
+}
+
+impl ShownTask {
+    fn with_metadata(mut self, metadata: Option<Metadata>) -> Self {
+        self.task.metadata = metadata;
+        self
+    }
 }
 
 impl AgentRequest {
@@ -105,7 +125,7 @@ impl AgentRequest {
         let history = params.history_length;
         let wait = params.is_blocking.then_some(MAX_WAIT);
         let is_new = params.message.task_id.is_none();
-        let snapshot = self.accept(params, wait).await?;
+        let Accepted { snapshot, metadata } = self.accept(params, wait).await?;
         let text = snapshot.transcript.response().filter(|_| is_new && self.options().replies_with_message);
         if let (Some(text), Some(_)) = (text, wait) {
             let message = task::reply(&snapshot.head, &snapshot.transcript, text);
@@ -113,7 +133,7 @@ impl AgentRequest {
         }
         // The creator of a task may see the whole of it, here and nowhere else without `read`.
         let shown = if is_new { Shown::all(history) } else { self.shown(history) };
-        Ok(Reply::Task(Box::new(shown_task(&snapshot, shown))))
+        Ok(Reply::Task(Box::new(shown_task(&snapshot, shown).with_metadata(metadata))))
     }
 
     /// `SendStreamingMessage`: the same, followed.
@@ -122,33 +142,38 @@ impl AgentRequest {
         if !is_new {
             self.need(Right::Read)?;
         }
-        let snapshot = self.accept(params, None).await?;
+        let Accepted { snapshot, metadata } = self.accept(params, None).await?;
         let aliases = has_aliases(&snapshot);
         let envelope = Envelope { binding, generation: self.generation, aliases };
         // A client of the seed reads one stream to the end; others begin a new one with their results.
-        let terms = StreamTerms { after: None, outlasts_waiting: aliases, history };
+        let terms = StreamTerms { after: None, outlasts_waiting: aliases, history, metadata };
         stream::open(self.engine(), &snapshot, envelope, terms).await
     }
 
-    async fn accept(&self, mut params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+    async fn accept(&self, mut params: SendParams, wait: Option<Duration>) -> Result<Accepted, A2aError> {
         let push = params.push.take();
         push.as_ref().map_or(Ok(()), |config| self.check_push(config))?;
         match (params.message.task_id.clone(), push) {
             (Some(task), None) => self.follow_up(&task, params, wait).await,
             (Some(task), Some(config)) => {
-                // Before the webhook is stored: a message that is refused leaves none behind.
                 self.need_for_follow_up(&params)?;
-                self.create_push(&task, config).await?;
-                self.follow_up(&task, params, wait).await
+                self.need(Right::Run)?;
+                self.need(Right::Read)?;
+                let (key, before) = self.find(&task).await?;
+                self.check_room(&before, &config).await?;
+                // First the message, since one that is refused leaves no webhook behind; all that follows it is posted.
+                let accepted = self.follow_up(&task, params, None).await?;
+                self.put_push(&before, config, before.head.seq).await?;
+                Ok(Accepted { snapshot: self.engine().get(&key, wait).await?, ..accepted })
             }
-            (None, None) => self.create(params, wait).await,
+            (None, None) => self.create(params, wait).await.map(Accepted::from),
             (None, Some(config)) => {
                 self.need(Right::Read)?;
                 // First the task, then its webhook, then the wait: all that follows its creation is posted.
                 let created = self.create(params, None).await?;
                 self.put_push(&created, config, 1).await?;
                 let key = (created.head.namespace.clone(), created.head.name.clone());
-                Ok(self.engine().get(&key, wait).await?)
+                Ok(self.engine().get(&key, wait).await?.into())
             }
         }
     }
@@ -207,7 +232,7 @@ impl AgentRequest {
     }
 
     /// Results for the calls of a task, decisions about them, or a text that supersedes them.
-    async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Snapshot, A2aError> {
+    async fn follow_up(&self, id: &str, params: SendParams, wait: Option<Duration>) -> Result<Accepted, A2aError> {
         let follow_up = self.need_for_follow_up(&params)?;
         let (key, snapshot) = self.find(id).await?;
         let context = task::context_id(&snapshot.head, &snapshot.transcript);
@@ -222,8 +247,8 @@ impl AgentRequest {
         match follow_up {
             // Also for a task that has ended: the same results again are a replay.
             FollowUp::Results(given) => self.deliver(key, &snapshot, given, wait).await,
-            FollowUp::Decisions(asked) => self.decide(key, asked, wait).await,
-            FollowUp::Words => self.supersede(key, &snapshot, &params.message, wait).await,
+            FollowUp::Decisions(asked) => self.decide(key, asked, wait).await.map(Accepted::from),
+            FollowUp::Words => self.supersede(key, &snapshot, &params.message, wait).await.map(Accepted::from),
         }
     }
 
@@ -254,7 +279,7 @@ impl AgentRequest {
         snapshot: &Snapshot,
         given: Vec<GivenResult>,
         wait: Option<Duration>,
-    ) -> Result<Snapshot, A2aError> {
+    ) -> Result<Accepted, A2aError> {
         let mut transcripts = vec![Arc::clone(&snapshot.transcript)];
         transcripts.extend(snapshot.below.iter().map(|below| Arc::clone(&below.transcript)));
         if tools::has_unknown_calls(&given, &transcripts) {
@@ -266,7 +291,7 @@ impl AgentRequest {
         let Delivered { snapshot, judged } =
             results::deliver(self.engine(), &self.caller.actor, key, given, false, wait).await?;
         results::refuse_unused(&snapshot.head, &judged)?;
-        Ok(snapshot)
+        Ok(Accepted { snapshot, metadata: tools::unused_results(&judged) })
     }
 
     /// A plain message while calls are open: they are cancelled, and the model continues with the new input.
@@ -292,23 +317,24 @@ impl AgentRequest {
             }
         }
         match snapshot.status() {
-            Status::Waiting if !open.is_empty() => {
+            Status::Completed | Status::Failed | Status::Cancelled => {
+                refuse("the task has ended; send a message with its contextId to begin a new one")
+            }
+            // Whatever the task's own query waits for: the calls may be those of a query below it.
+            _ if !open.is_empty() => {
                 let given = tools::supersede(&open, &input_of(&message.parts, &self.options())?);
-                self.deliver(key, snapshot, given, wait).await
+                Ok(self.deliver(key, snapshot, given, wait).await?.snapshot)
             }
             Status::AwaitingParameters => match OpenWork::question(snapshot) {
                 Some(call) => {
                     self.need(Right::Deliver)?;
                     let given = vec![tools::answer(call, &input_of(&message.parts, &self.options())?)];
-                    self.deliver(key, snapshot, given, wait).await
+                    Ok(self.deliver(key, snapshot, given, wait).await?.snapshot)
                 }
                 None => refuse(
                     "the task waits for the values of parameters; send them as the result of the call that asks for them",
                 ),
             },
-            Status::Completed | Status::Failed | Status::Cancelled => {
-                refuse("the task has ended; send a message with its contextId to begin a new one")
-            }
             Status::Queued | Status::Running | Status::Waiting | Status::AwaitingApproval => {
                 refuse("the task is working and waits for no message; subscribe to it, or cancel it")
             }
@@ -321,8 +347,9 @@ impl AgentRequest {
         self.need(Right::Deliver)?;
         let (key, snapshot) = self.find(&params.task_id).await?;
         let given = tools::read_results(&params.results, "")?;
-        let snapshot = self.deliver(key, &snapshot, given, Some(MAX_WAIT)).await?;
-        Ok(ShownTask { aliases: true, ..shown_task(&snapshot, self.shown(None)) })
+        let Accepted { snapshot, metadata } = self.deliver(key, &snapshot, given, Some(MAX_WAIT)).await?;
+        let shown = shown_task(&snapshot, self.shown(None)).with_metadata(metadata);
+        Ok(ShownTask { aliases: true, ..shown })
     }
 
     /// A task of this agent, by its id: the name of its query.
@@ -371,7 +398,7 @@ impl AgentRequest {
         }
         let after = last_event.map(|id| cursor::read(id, &snapshot)).transpose()?;
         let envelope = Envelope { binding, generation: self.generation, aliases: has_aliases(&snapshot) };
-        let terms = StreamTerms { after, outlasts_waiting: true, history: params.history_length };
+        let terms = StreamTerms { after, outlasts_waiting: true, history: params.history_length, metadata: None };
         stream::open(self.engine(), &snapshot, envelope, terms).await
     }
 

@@ -270,7 +270,7 @@ pub(super) async fn delete_push(request: RestRequest) -> Response {
 /// `GET {agent}/extendedAgentCard`
 pub(super) async fn extended_card(request: RestRequest) -> Response {
     let show = async |call: RestCall| {
-        let card = card::extended(&call.asked, &call.headers)?;
+        let card = card::extended(&call.asked, &call.headers, &Binding::HttpJson)?;
         Ok(call.answer(&card))
     };
     request.run(show).await

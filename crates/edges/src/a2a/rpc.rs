@@ -266,7 +266,7 @@ pub(super) async fn execute(
                 Generation::V03 => Value::Null,
             }
         }
-        Method::ExtendedCard => card::extended(&asked, headers)?,
+        Method::ExtendedCard => card::extended(&asked, headers, &binding)?,
     };
     Ok(Answer::Result(result))
 }

@@ -19,7 +19,7 @@ use super::{
     task::{self, Shown},
     v03,
     waiting::OpenWork,
-    wire::{Artifact, ArtifactUpdate, MessagePart, StatusUpdate, StreamEvent, TaskState},
+    wire::{Artifact, ArtifactUpdate, MessagePart, Metadata, StatusUpdate, StreamEvent, Task, TaskState},
 };
 use crate::{
     asking::follow::{Narrate, follow},
@@ -37,6 +37,14 @@ pub(super) enum Binding {
 }
 
 impl Binding {
+    pub(super) fn is_grpc(&self) -> bool {
+        match self {
+            Self::JsonRpc(_) | Self::HttpJson => false,
+            #[cfg(feature = "grpc")]
+            Self::Grpc => true,
+        }
+    }
+
     fn respond(&self, events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
         match self {
             Self::JsonRpc(_) | Self::HttpJson => sse::respond(events),
@@ -75,13 +83,15 @@ impl Envelope {
 }
 
 /// Where a stream begins and when it ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StreamTerms {
     /// Begin after this entry, without a snapshot.
     pub(super) after: Option<Seq>,
     /// Whether the stream continues while the task waits for its client.
     pub(super) outlasts_waiting: bool,
     pub(super) history: Option<usize>,
+    /// That of the task in the snapshot.
+    pub(super) metadata: Option<Metadata>,
 }
 
 /// Streams a task from `snapshot` on.
@@ -94,10 +104,10 @@ pub(super) async fn open(
     let key = (snapshot.head.namespace.clone(), snapshot.head.name.clone());
     let (narrator, first) = match terms.after {
         // The subscription reports what child queries wait for.
-        Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, terms).await?, Bytes::new()),
+        Some(seq) => (TaskNarrator::at(engine, &key, seq, envelope, &terms).await?, Bytes::new()),
         None => {
-            let narrator = TaskNarrator::new(snapshot, envelope, terms);
-            let first = narrator.snapshot(terms.history);
+            let narrator = TaskNarrator::new(snapshot, envelope, &terms);
+            let first = narrator.snapshot(&terms);
             (narrator, first)
         }
     };
@@ -127,12 +137,12 @@ struct TaskNarrator {
 }
 
 impl TaskNarrator {
-    fn new(snapshot: &Snapshot, envelope: Envelope, terms: StreamTerms) -> Self {
+    fn new(snapshot: &Snapshot, envelope: Envelope, terms: &StreamTerms) -> Self {
         let (head, transcript) = (Head::clone(&snapshot.head), Transcript::clone(&snapshot.transcript));
         Self::of(head, transcript, OpenWork::below(snapshot), envelope, terms)
     }
 
-    fn of(head: Head, transcript: Transcript, below: OpenWork, envelope: Envelope, terms: StreamTerms) -> Self {
+    fn of(head: Head, transcript: Transcript, below: OpenWork, envelope: Envelope, terms: &StreamTerms) -> Self {
         let mut narrator = Self {
             head,
             transcript,
@@ -154,7 +164,7 @@ impl TaskNarrator {
         key: &QueryKey,
         seq: Seq,
         envelope: Envelope,
-        terms: StreamTerms,
+        terms: &StreamTerms,
     ) -> Result<Self, A2aError> {
         let (namespace, name) = key;
         let stored = engine.store().load(namespace, name).await.map_err(bosun_engine::EngineError::from)?;
@@ -168,9 +178,15 @@ impl TaskNarrator {
         state.is_terminal() || (state == TaskState::InputRequired && !self.outlasts_waiting)
     }
 
-    fn snapshot(&self, history: Option<usize>) -> Bytes {
-        let task = task::task(&self.head, &self.transcript, &self.open_work(), Shown::all(history));
-        self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task)))
+    fn snapshot(&self, terms: &StreamTerms) -> Bytes {
+        let task = task::task(&self.head, &self.transcript, &self.open_work(), Shown::all(terms.history));
+        let task = Task { metadata: terms.metadata.clone(), ..task };
+        let mut text = self.write(Some(self.head.seq), &StreamEvent::Task(Box::new(task))).to_vec();
+        // Clients of the seed read calls in status updates alone, and these may be open by now.
+        if self.envelope.aliases && self.sent.0 == TaskState::InputRequired {
+            text.extend_from_slice(&self.write(Some(self.head.seq), &self.status_update()));
+        }
+        text.into()
     }
 
     fn write(&self, seq: Option<Seq>, event: &StreamEvent) -> Bytes {
@@ -206,11 +222,15 @@ impl TaskNarrator {
         let state = now.0;
         self.sent = now;
         self.over = self.is_last(state);
-        Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+        Some(self.status_update())
+    }
+
+    fn status_update(&self) -> StreamEvent {
+        StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: self.head.name.to_string(),
             context_id: task::context_id(&self.head, &self.transcript),
             status: task::status(&self.head, &self.transcript, &self.open_work(), Shown::all(None)),
-        })))
+        }))
     }
 
     /// Folds an entry, and returns the events for the client.
@@ -262,8 +282,8 @@ pub(super) fn replay(stored: &Stored, after: Seq, mut notify: impl FnMut(Seq, &H
     // A cursor of zero is before the first entry, which has no event of its own.
     let Some((head, transcript)) = fold(stored, after.max(1)) else { return };
     let envelope = Envelope { binding: Binding::HttpJson, generation: Generation::V1, aliases: false };
-    let terms = StreamTerms { after: None, outlasts_waiting: true, history: None };
-    let mut narrator = TaskNarrator::of(head, transcript, OpenWork::default(), envelope, terms);
+    let terms = StreamTerms { outlasts_waiting: true, ..StreamTerms::default() };
+    let mut narrator = TaskNarrator::of(head, transcript, OpenWork::default(), envelope, &terms);
     for entry in stored.entries.iter().filter(|entry| entry.seq > after.max(1)) {
         let events = narrator.events(entry);
         if !events.is_empty() {

@@ -67,6 +67,7 @@ pub(super) fn task(head: &Head, transcript: &Transcript, open: &OpenWork, shown:
         status: status(head, transcript, open, shown),
         artifacts: artifacts.filter(|artifacts| !artifacts.is_empty()),
         history,
+        metadata: None,
     }
 }
 

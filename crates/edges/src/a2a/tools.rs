@@ -11,17 +11,17 @@ use bosun_core::{
     transcript::Call,
 };
 use bosun_engine::Engine;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     error::A2aError,
     reading::{SendParams, part_path},
-    wire::{MessagePart, PartContent},
+    wire::{MessagePart, Metadata, PartContent},
 };
 use crate::{
     asking::{
         compile,
-        results::{CallRef, GivenResult, read_result},
+        results::{CallRef, CheckedResult, GivenResult, read_result, verdict_sentence, verdict_word},
     },
     http::{
         error::{Code, clip},
@@ -47,7 +47,11 @@ const LONG_LIST: usize = 16;
 /// Reads and checks the tools that a request brings.
 pub(super) async fn read_tools(engine: &Engine, params: &SendParams) -> Result<A2aTools, A2aError> {
     let (definitions, path, is_seeds) = match (&params.tools, extension_of(params)) {
-        (Some(definitions), _) => (definitions, "tools".to_owned(), true),
+        (Some(_), Some((_, path))) => {
+            let message = format!("must not be beside `{path}`: a request has its tools in one of both forms");
+            return Err(A2aError::invalid(format!("`tools` {message}"), vec![("tools".to_owned(), message)]));
+        }
+        (Some(definitions), None) => (definitions, "tools".to_owned(), true),
         (None, None) => return Ok(A2aTools::default()),
         (None, Some((extension, path))) => match extension.get("tools") {
             Some(definitions) => (definitions, format!("{path}.tools"), false),
@@ -147,16 +151,35 @@ pub(super) fn read_results(list: &Value, path: &str) -> Result<Vec<GivenResult>,
     }
     check_count(items.len(), &format!("{prefix}toolResults"))?;
     let mut results = Vec::with_capacity(items.len());
-    fields.each_of("toolResults", items, |item_path, item| {
+    fields.each_of("toolResults", items, |item_path, mut item| {
+        // A function that returns nothing has no `result` in JavaScript's JSON.
+        let is_silent = is_silent(&item);
+        if let Some(members) = item.as_object_mut().filter(|_| is_silent) {
+            members.insert("result".to_owned(), Value::Null);
+        }
+        let says_nothing = is_silent && item["success"].is_null();
         let Some(item) = fields.at(format!("{prefix}{item_path}").into(), item) else { return };
         if !item.has("toolCallId") {
             item.reject("toolCallId", "missing", "is missing: which call is it for?");
+        }
+        if says_nothing {
+            item.reject(
+                "result",
+                "missing",
+                "is missing: what did the tool return? Say `success` if it returned nothing",
+            );
         }
         results.extend(read_result(&item));
     });
     drop(fields);
     report.conclude()?;
     Ok(results)
+}
+
+/// Whether a result has no content and no reason of a failure.
+fn is_silent(result: &Value) -> bool {
+    let has_content = ["result", "toolResult"].iter().any(|name| result.get(name).is_some());
+    !has_content && (result["error"].is_null() || result["error"] == "")
 }
 
 /// The call that a result is for, in one of the transcripts.
@@ -202,6 +225,19 @@ pub(super) fn check_results(results: &[GivenResult], transcripts: &[Arc<Transcri
     Err(A2aError::invalid(sentences.join("; "), violations))
 }
 
+/// What a task's metadata says about the results of a delivery that were not used: the reason for which each would be
+/// refused alone. `None` if all were used.
+pub(super) fn unused_results(judged: &[CheckedResult]) -> Option<Metadata> {
+    let unused = judged.iter().filter_map(|(result, verdict)| {
+        let CallRef::Call(id) = &result.which else { return None };
+        let reason = verdict_word(*verdict).1?.as_str().to_uppercase();
+        let message = verdict_sentence(&result.which.named(), *verdict);
+        Some(json!({ "toolCallId": id, "reason": reason, "message": message }))
+    });
+    let unused: Vec<_> = unused.collect();
+    (!unused.is_empty()).then(|| metadata(json!({ "unusedResults": unused })))
+}
+
 /// The outcomes of all open calls when the user sends something else: the model reads the new input with the first.
 pub(super) fn supersede(open: &[bosun_core::CallId], text: &str) -> Vec<GivenResult> {
     let outcome = |index: usize| Outcome::Failure {
@@ -234,7 +270,7 @@ pub(super) fn card_params(engine: &Engine) -> Value {
     })
 }
 
-/// The metadata of a message of the extension.
-pub(super) fn metadata(content: Value) -> Map<String, Value> {
-    Map::from_iter([(CLIENT_TOOLS.to_owned(), content)])
+/// The metadata of a message or a task of the extension.
+pub(super) fn metadata(content: Value) -> Metadata {
+    Metadata::from_iter([(CLIENT_TOOLS.to_owned(), content)])
 }

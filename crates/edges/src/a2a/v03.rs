@@ -37,6 +37,9 @@ pub(super) fn task(task: &Task, aliases: bool) -> Value {
     if let Some(history) = &task.history {
         value["history"] = history.iter().map(message).collect();
     }
+    if let Some(metadata) = &task.metadata {
+        value["metadata"] = Value::Object(metadata.clone());
+    }
     value
 }
 
@@ -155,13 +158,23 @@ pub(super) fn hybrid_card(card: &AgentCard) -> Value {
     value["supportsAuthenticatedExtendedCard"] = json!(card.capabilities.extended_agent_card);
     value["capabilities"]["stateTransitionHistory"] = json!(false);
     if !card.security_schemes.is_empty() {
-        value["securitySchemes"] = json!({
-            "bearer": { "type": "http", "scheme": "bearer", "httpAuthSecurityScheme": { "scheme": "Bearer" } },
-            "basic": { "type": "http", "scheme": "basic", "httpAuthSecurityScheme": { "scheme": "Basic" } },
-        });
-        value["security"] = json!([{ "bearer": [] }, { "basic": [] }]);
+        let schemes = card.security_schemes.iter().map(|(name, scheme)| (name.clone(), hybrid_scheme(scheme)));
+        value["securitySchemes"] = Value::Object(schemes.collect());
+        value["security"] = card.security_schemes.keys().map(|name| json!({ name.as_str(): [] })).collect();
     }
     value
+}
+
+/// A scheme of HTTP, with the fields of both generations.
+fn hybrid_scheme(scheme: &Value) -> Value {
+    let mut hybrid = scheme.clone();
+    hybrid["type"] = json!("http");
+    for (name, value) in scheme["httpAuthSecurityScheme"].as_object().into_iter().flatten() {
+        hybrid[name.as_str()] = value.clone();
+    }
+    // Names of schemes are written in lowercase there.
+    hybrid["scheme"] = json!(hybrid["scheme"].as_str().unwrap_or_default().to_lowercase());
+    hybrid
 }
 
 #[cfg(test)]

@@ -114,6 +114,16 @@ impl Access {
         self.policy.borrow().0.is_none()
     }
 
+    /// Whether callers may have a key: on a server without issuers they have nothing else, even before the first is made.
+    pub(crate) fn accepts_keys(&self) -> bool {
+        self.policy.borrow().0.as_ref().is_some_and(|guarded| guarded.keys.has_active() || guarded.issuers.is_empty())
+    }
+
+    /// Whether callers may have a token of an identity provider.
+    pub(crate) fn accepts_tokens(&self) -> bool {
+        self.policy.borrow().0.as_ref().is_some_and(|guarded| !guarded.issuers.is_empty())
+    }
+
     /// The credential of a request and its grant; `None` if the caller is not authenticated, whatever the reason.
     pub(super) async fn authenticate(&self, headers: &HeaderMap) -> Option<(CredentialProof, Arc<Grant>)> {
         let policy = Arc::clone(&self.policy.borrow());

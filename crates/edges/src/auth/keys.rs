@@ -104,6 +104,11 @@ impl Keyring {
         (same && !key.revoked && key.grant.holds_at(now)).then_some((key.digest, &key.grant))
     }
 
+    /// Whether a key is not revoked.
+    pub(super) fn has_active(&self) -> bool {
+        self.keys.iter().any(|key| !key.revoked)
+    }
+
     /// The namespaces of each key that is not revoked.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespaces> {
         self.keys.iter().filter(|key| !key.revoked).map(|key| &key.grant.namespaces)

@@ -121,6 +121,7 @@ mod tests {
             status: TaskStatus { state, message, timestamp: String::new() },
             artifacts: Some(artifacts.iter().map(artifact).collect()),
             history: None,
+            metadata: None,
         }
     }
 

@@ -47,6 +47,7 @@ pub(super) fn task(value: &Value) -> Option<Task> {
         },
         artifacts: list("artifacts").map(|artifacts| artifacts.iter().map(artifact).collect()),
         history: list("history").map(|history| history.iter().filter_map(message).collect()),
+        metadata: value.get("metadata").and_then(Value::as_object).cloned(),
     })
 }
 

@@ -182,11 +182,17 @@ impl AgentRequest {
         let detail = format!("{} {}", webhook.id, host(&config.target.url));
         let record = Box::new(self.push_record(head, Action::WebhookSet, &detail));
         let change = WebhookChange::Put { webhook: webhook.clone(), at_most: PUSH_CONFIGS, record };
-        if self.change(change).await? {
-            return Ok(webhook);
+        if self.change(change).await? { Ok(webhook) } else { Err(too_many()) }
+    }
+
+    /// Refuses a further config of a task that has all that it may have.
+    pub(super) async fn check_room(&self, snapshot: &Snapshot, config: &PushConfig) -> Result<(), A2aError> {
+        let id = config.id.as_deref().unwrap_or(DEFAULT_ID);
+        let configs = self.configs_of(snapshot).await?;
+        if configs.len() < PUSH_CONFIGS || configs.iter().any(|webhook| webhook.id == id) {
+            return Ok(());
         }
-        let message = format!("a task has at most {PUSH_CONFIGS} push notification configs; delete one first");
-        Err(A2aError::invalid(message.clone(), vec![("id".to_owned(), message)]))
+        Err(too_many())
     }
 
     /// `GetTaskPushNotificationConfig`
@@ -224,6 +230,10 @@ impl AgentRequest {
 
     async fn configs(&self, task_id: &str) -> Result<Vec<Webhook>, A2aError> {
         let (_, snapshot) = self.find(task_id).await?;
+        self.configs_of(&snapshot).await
+    }
+
+    async fn configs_of(&self, snapshot: &Snapshot) -> Result<Vec<Webhook>, A2aError> {
         let found = self.app.engine.store().webhooks(&self.namespace, snapshot.head.uid).await;
         Ok(found.map_err(bosun_engine::EngineError::from)?)
     }
@@ -277,6 +287,11 @@ pub(super) fn page(generation: Generation, configs: Vec<Value>) -> Value {
         Generation::V1 => json!({ "configs": configs, "nextPageToken": "" }),
         Generation::V03 => Value::Array(configs),
     }
+}
+
+fn too_many() -> A2aError {
+    let message = format!("a task has at most {PUSH_CONFIGS} push notification configs; delete one first");
+    A2aError::invalid(message.clone(), vec![("id".to_owned(), message)])
 }
 
 fn not_supported() -> A2aError {

@@ -1,11 +1,21 @@
 //! Agent cards: where clients find them, what they say, and how they are cached.
 
+use std::{sync::Arc, time::Duration};
+
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::{MATH, TOOLS, V1, saying};
-use crate::tests::{
-    authorization::{keys, policy},
-    world::assert_answer,
+use crate::{
+    auth::{
+        Namespaces, Policy, Rights,
+        jwt::{Issuer, Jwks},
+        keys::Keyring,
+    },
+    tests::{
+        authorization::{keys, policy},
+        world::assert_answer,
+    },
 };
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +98,6 @@ async fn an_extension_is_declared_and_echoed_when_it_is_activated() {
 async fn a_server_with_keys_shows_its_tools_to_callers_with_one() {
     let world = saying("Hello!").await.guarded(&policy(keys()));
     let public = world.get("/.well-known/agent-card.json").await.ok();
-    assert_eq!(public["securitySchemes"]["bearer"]["scheme"], "bearer");
     assert_eq!(
         (&public["supportsAuthenticatedExtendedCard"], &public["skills"].as_array().unwrap().len()),
         (&json!(true), &1)
@@ -106,4 +115,53 @@ async fn a_server_with_keys_shows_its_tools_to_callers_with_one() {
         (refused.status.as_u16(), &refused.body["error"]["details"][0]["reason"]),
         (400, &json!("UNSUPPORTED_OPERATION"))
     );
+}
+
+/// An identity provider whose keys are not there yet.
+fn issuer() -> Issuer {
+    Issuer {
+        id: "corp".into(),
+        issuer: "https://id.example.org".into(),
+        audience: "bosun".into(),
+        user_claim: "sub".into(),
+        namespaces_claim: None,
+        rights_claim: None,
+        namespaces: Namespaces::All,
+        rights: Rights::all(),
+        leeway: Duration::ZERO,
+        keys: Jwks::default(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_card_names_the_credentials_that_the_server_accepts() {
+    let bearer = json!({"scheme": "Bearer", "description": "The secret of a key"});
+    let basic = json!({"scheme": "Basic", "description": "Both halves of a key"});
+    let token = json!({"scheme": "Bearer", "description": "A token of the identity provider", "bearerFormat": "JWT"});
+    let revoked = || keys().into_iter().filter(|key| key.revoked).collect();
+    for (keys, issuers, expect) in [
+        (keys(), vec![], vec![("bearer", &bearer), ("basic", &basic)]),
+        (Vec::new(), vec![], vec![("bearer", &bearer), ("basic", &basic)]),
+        (keys(), vec![issuer()], vec![("bearer", &bearer), ("basic", &basic), ("token", &token)]),
+        (Vec::new(), vec![issuer()], vec![("token", &token)]),
+        (revoked(), vec![issuer()], vec![("token", &token)]),
+    ] {
+        let policy = watch::Sender::new(Arc::new(Policy::guarded(Keyring::new(keys), issuers)));
+        let world = saying("Hello!").await.guarded(&policy);
+        let new = world.send("GET", "/.well-known/agent-card.json", V1, "").await.ok();
+        let both = world.get("/.well-known/agent-card.json").await.ok();
+        let requirements: Vec<_> = expect.iter().map(|(name, _)| json!({"schemes": {*name: {"list": []}}})).collect();
+        assert_eq!(new["securityRequirements"], json!(requirements), "{new}");
+        let security: Vec<_> = expect.iter().map(|(name, _)| json!({*name: []})).collect();
+        assert_eq!(both["security"], json!(security), "{both}");
+        for (name, scheme) in &expect {
+            assert_eq!(new["securitySchemes"][name], json!({"httpAuthSecurityScheme": scheme}), "{new}");
+            let old = &both["securitySchemes"][name];
+            assert_eq!(old["httpAuthSecurityScheme"], **scheme, "{both}");
+            let lowercase = json!(scheme["scheme"].as_str().unwrap().to_lowercase());
+            assert_eq!((&old["type"], &old["scheme"]), (&json!("http"), &lowercase), "{both}");
+            assert_eq!((&old["bearerFormat"], &old["description"]), (&scheme["bearerFormat"], &scheme["description"]));
+        }
+        assert_eq!(new["securitySchemes"].as_object().unwrap().len(), expect.len(), "{new}");
+    }
 }

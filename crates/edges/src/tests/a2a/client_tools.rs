@@ -6,7 +6,7 @@ use bosun_core::transcript::Message;
 use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
-use super::{TOOLS, V1, calculator, call, calls, fault, message, result, results, rpc, with_tools};
+use super::{TOOLS, V1, calculator, call, calls, fault, message, result, results, rpc, stream, with_tools};
 use crate::tests::world::{TestServer, assert_answer, calculating};
 
 /// A task that waits for one call.
@@ -144,6 +144,36 @@ async fn the_same_results_again_are_a_replay_and_others_are_refused() {
     assert_eq!(tool_results_sent(&world), ["2108"]);
 }
 
+/// The others count, so the answer is the task; it says which ones do not, and why.
+#[tokio::test(start_paused = true)]
+async fn results_that_are_not_used_beside_others_are_listed_in_the_answer() {
+    let (world, task) = waiting_for_two().await;
+    let [first, second] = &calls(&task)[..] else { panic!("two calls: {task}") };
+    let given = |call: &Value, result: &str| json!({"toolCallId": call["id"], "result": result});
+    call(&world, "SendMessage", results("m2", &task, json!([given(first, "1")]))).await;
+    // The same result again is used: it is the outcome of its call.
+    let replayed = results("m3", &task, json!([given(first, "1"), given(second, "2")]));
+    let conflicting = results("m4", &task, json!([given(first, "one"), given(second, "2")]));
+    let unused = json!({TOOLS: {"unusedResults": [{
+        "toolCallId": first["id"],
+        "reason": "ALREADY_RESOLVED",
+        "message": format!("call `{}` already has another result, which stays", first["id"].as_str().unwrap()),
+    }]}});
+    let done = call(&world, "SendMessage", conflicting.clone()).await["task"].clone();
+    assert_eq!((&done["status"]["state"], &done["metadata"]), (&json!("TASK_STATE_COMPLETED"), &unused), "{done}");
+    assert_eq!(tool_results_sent(&world), ["1", "2"]);
+    let done = call(&world, "SendMessage", replayed).await["task"].clone();
+    assert_eq!(done.get("metadata"), None, "{done}");
+    let read = call(&world, "GetTask", json!({"id": task["id"]})).await;
+    assert_eq!(read.get("metadata"), None, "it is about one message: {read}");
+    let snapshot = stream(&world, V1, "SendStreamingMessage", conflicting).await.next().await.unwrap().data;
+    assert_eq!(snapshot["result"]["task"]["metadata"], unused, "{snapshot}");
+    // In 0.3, and to the seed's method, too.
+    let resume = json!({"taskId": task["id"], "toolResults": [given(first, "one"), given(second, "2")]});
+    let resumed = result(rpc(&world, super::V03, "tasks/resume", resume).await);
+    assert_eq!(resumed["metadata"], unused, "{resumed}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_late_result_is_refused_and_never_shown_to_the_model() {
     let (world, task) = waiting().await;
@@ -161,7 +191,7 @@ async fn a_bad_result_consumes_nothing() {
         (json!([{"toolCallId": "call_1", "result": 1}]), "toolResults[0].toolCallId"),
         (json!([{"toolCallId": id, "toolName": "clock", "result": 1}]), "toolResults[0].toolName"),
         (json!([{"result": 1}]), "message.parts[0].data.toolResults[0].toolCallId"),
-        (json!([{"toolCallId": id}]), "message.parts[0].data.toolResults[0].toolResult"),
+        (json!([{"toolCallId": id}]), "message.parts[0].data.toolResults[0].result"),
         (json!([{"toolCallId": id, "success": true, "error": "no"}]), "message.parts[0].data.toolResults[0].success"),
         (json!([]), "message.parts[0].data.toolResults"),
         (json!([{"toolCallId": id, "result": 1}, {"toolCallId": "call_1", "result": 1}]), "toolResults[1].toolCallId"),

@@ -41,6 +41,7 @@ impl GrpcServer {
         let app = AppState::with_reload(engine, access, Vec::new(), reload, mapping, None);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stopping) = (listener.local_addr().unwrap(), CancellationToken::new());
+        app.announce_grpc(address.port());
         let limits = ConnectionLimits { max_connections: MAX_CONNECTIONS, grace: Duration::from_secs(5) };
         let ended = stopping.clone();
         let served = async move {
@@ -214,6 +215,22 @@ async fn a_caller_needs_a_key_and_its_rights() {
     let refused = client.list_tasks(keyed("own", "other/math-assistant")).await.unwrap_err();
     assert_eq!(fault(&refused), (Code::PermissionDenied, "NAMESPACE_FORBIDDEN".to_owned()));
     client.list_tasks(keyed("both", "other/math-assistant")).await.unwrap();
+}
+
+/// Its client knows the address of gRPC alone, and the other bindings are at another port.
+#[tokio::test]
+async fn the_extended_card_lists_the_interface_where_its_client_is() {
+    let sent = policy(keys());
+    let world = TestServer::new(calculating()).await;
+    let access = Access::new(sent.subscribe(), Arc::clone(&world.clock) as _, Arc::default());
+    let server = GrpcServer::serve(world, access, ErrorMapping::default()).await;
+    let mut request = Request::new(pb::GetExtendedAgentCardRequest { tenant: MATH.into() });
+    request.metadata_mut().insert("authorization", "Bearer sk-own".parse().unwrap());
+    let card = server.client().await.get_extended_agent_card(request).await.unwrap().into_inner();
+    let [interface] = &card.supported_interfaces[..] else { panic!("{:?}", card.supported_interfaces) };
+    assert_eq!((interface.url.as_str(), interface.protocol_binding.as_str()), (&*server.address.to_string(), "GRPC"));
+    assert_eq!(interface.tenant, MATH);
+    assert_eq!(card.security_schemes.len(), 2, "{:?}", card.security_schemes);
 }
 
 /// The worst that fits into a request, in every place of a message that grows when it is read: a refusal that says why, or

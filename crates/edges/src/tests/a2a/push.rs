@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bosun_core::{
     Timestamp,
     audit::{Action, AuditRecord},
-    ceiling::PUSH_ATTEMPTS,
+    ceiling::{PUSH_ATTEMPTS, PUSH_CONFIGS},
 };
 use bosun_engine::{
     Store as _,
@@ -17,10 +17,15 @@ use bosun_engine::{
     testing::{ScriptedModel, ScriptedTurn},
     webhook::{PostWebhooks, WebhookPost},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{call, message};
-use crate::{AppState, ErrorMapping, auth::Access, deliver_notifications, tests::world::TestServer};
+use super::{TOOLS, V1, calculator, call, calls, fault, message, results, rpc, with_tools};
+use crate::{
+    AppState, ErrorMapping,
+    auth::Access,
+    deliver_notifications,
+    tests::world::{TestServer, calculating},
+};
 
 /// A receiver that fails at first.
 #[derive(Debug, Default)]
@@ -46,7 +51,7 @@ impl PostWebhooks for Failing {
 }
 
 /// A cancelled task with a webhook that has seen nothing but its creation, and the audit log when nothing more is due.
-async fn deliver(failures: usize) -> (Arc<Failing>, serde_json::Value) {
+async fn deliver(failures: usize) -> (Arc<Failing>, Value) {
     let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::default().hanging()])).await;
     let params = json!({"message": message("m1", "Hi"), "configuration": {"returnImmediately": true}});
     let task = call(&world, "SendMessage", params).await["task"].clone();
@@ -109,7 +114,7 @@ async fn a_receiver_that_always_fails_loses_its_webhook_after_the_last_attempt()
 }
 
 /// Takes every address, and posts nowhere.
-fn posting_nowhere() -> Arc<Failing> {
+pub(super) fn posting_nowhere() -> Arc<dyn PostWebhooks> {
     Arc::new(Failing { failures: usize::MAX, ..Failing::default() })
 }
 
@@ -136,7 +141,7 @@ async fn setting_and_deleting_a_config_is_in_the_audit_log() {
         call(&world, "DeleteTaskPushNotificationConfig", json!({"taskId": task, "id": "default"})).await;
     }
     let page = world.get("/v1/audit?limit=100").await.ok();
-    let is_about = |record: &&serde_json::Value| record["action"].as_str().unwrap().starts_with("webhook.");
+    let is_about = |record: &&Value| record["action"].as_str().unwrap().starts_with("webhook.");
     let records: Vec<_> = page["items"].as_array().unwrap().iter().rev().filter(is_about).collect();
     let of = |field: &str| records.iter().map(|record| record[field].as_str().unwrap_or_default()).collect::<Vec<_>>();
     assert_eq!(of("action"), ["webhook.set", "webhook.set", "webhook.deleted"]);
@@ -159,4 +164,71 @@ async fn a_config_in_the_protojson_of_0_3_is_read() {
     let path = format!("{}/v1/tasks/{task}/pushNotificationConfigs", super::MATH);
     let set = world.send("POST", &path, super::V03, body.to_string()).await.ok();
     assert_eq!(set["pushNotificationConfig"], json!({"id": "c", "url": "https://c.example"}), "{set}");
+}
+
+/// A task that waits for its client, on a server with push notifications.
+async fn waiting() -> (TestServer, Value) {
+    let world = TestServer::new(calculating()).await.serving(Access::open(), Some(posting_nowhere()));
+    let task = call(&world, "SendMessage", with_tools("m1")).await["task"].clone();
+    (world, task)
+}
+
+/// The result of the call that a task waits for, with a webhook.
+fn result_with_push(task: &Value, result: &str, id: &str) -> Value {
+    let mut params = results("m2", task, json!([{"toolCallId": calls(task)[0]["id"], "result": result}]));
+    params["configuration"] = json!({"taskPushNotificationConfig": {"id": id, "url": "https://hooks.example"}});
+    params
+}
+
+async fn ids_of_configs(world: &TestServer, task: &Value) -> Vec<Value> {
+    let listed = call(world, "ListTaskPushNotificationConfigs", json!({"taskId": task["id"]})).await;
+    listed["configs"].as_array().unwrap().iter().map(|config| config["id"].clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_refused_leaves_no_webhook() {
+    let (world, task) = waiting().await;
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut params = result_with_push(&task, "2108", "refused");
+        change(&mut params);
+        params
+    };
+    let before = [
+        changed(&|params| params["message"]["contextId"] = json!("another")),
+        changed(&|params| params["metadata"] = json!({TOOLS: {"tools": [calculator()]}})),
+        changed(&|params| {
+            params["message"]["parts"] = json!([{"data": {"toolResults": [{"toolCallId": "call_1", "result": 1}]}}])
+        }),
+    ];
+    for params in before {
+        assert_eq!(fault(&rpc(&world, V1, "SendMessage", params.clone()).await).0, -32602, "{params}");
+        assert!(ids_of_configs(&world, &task).await.is_empty(), "{params}");
+    }
+    call(&world, "SendMessage", result_with_push(&task, "2108", "accepted")).await;
+    assert_eq!(ids_of_configs(&world, &task).await, ["accepted"]);
+    let name = task["id"].as_str().unwrap().parse().unwrap();
+    let head = world.store.load(&"default".parse().unwrap(), &name).await.unwrap().unwrap().head;
+    let [webhook] = &world.store.webhooks(&head.namespace, head.uid).await.unwrap()[..] else { panic!("one webhook") };
+    assert!(webhook.progress.seq < head.seq, "what follows the message is posted");
+    // Another result for its call, and a text to a task that has ended.
+    let text = changed(&|params| params["message"]["parts"] = json!([{"text": "And now?"}]));
+    for (params, code) in [(result_with_push(&task, "2109", "refused"), -32602), (text, -32004)] {
+        assert_eq!(fault(&rpc(&world, V1, "SendMessage", params.clone()).await).0, code, "{params}");
+        assert_eq!(ids_of_configs(&world, &task).await, ["accepted"], "{params}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_with_one_webhook_too_many_is_refused_and_its_results_are_not_recorded() {
+    let (world, task) = waiting().await;
+    for number in 0..PUSH_CONFIGS {
+        let config = json!({"taskId": task["id"], "id": number.to_string(), "url": "https://hooks.example"});
+        call(&world, "CreateTaskPushNotificationConfig", config).await;
+    }
+    let refused = rpc(&world, V1, "SendMessage", result_with_push(&task, "2108", "further")).await;
+    assert_eq!(fault(&refused).0, -32602, "{}", refused.body);
+    let read = call(&world, "GetTask", json!({"id": task["id"]})).await;
+    assert_eq!(calls(&read), calls(&task), "it still waits");
+    let done = call(&world, "SendMessage", result_with_push(&task, "2108", "0")).await;
+    assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED", "one that replaces another: {done}");
 }

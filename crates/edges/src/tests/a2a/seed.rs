@@ -60,6 +60,24 @@ async fn the_seeds_flow_runs_as_printed() {
     }
 }
 
+/// Its call is open before the stream begins, so the snapshot is the only event that has it.
+#[tokio::test(start_paused = true)]
+async fn the_stream_of_a_request_that_is_repeated_has_the_status_that_its_client_waits_for() {
+    let world = TestServer::new(calculating()).await;
+    let mut params = asking(false);
+    params["message"]["messageId"] = json!("m1");
+    let waiting = post(&world, "/a2a", "message/send", params.clone()).await.ok();
+    assert_eq!(waiting["result"]["status"]["state"], "input-required", "{waiting}");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": params});
+    let mut stream = Events::open(&world, "POST", "/a2a/message/stream", V03, Body::from(body.to_string())).await;
+    let snapshot = stream.next().await.unwrap().data["result"].clone();
+    assert_eq!((&snapshot["kind"], &snapshot["id"]), (&json!("task"), &waiting["result"]["id"]), "{snapshot}");
+    let update = stream.next().await.unwrap().data["result"].clone();
+    assert_eq!((&update["kind"], &update["final"]), (&json!("status-update"), &json!(false)), "{update}");
+    assert_eq!(update["status"], waiting["result"]["status"]);
+    assert_eq!(update["status"]["message"]["toolCalls"][0]["function"]["name"], "calculator");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_with_the_extension_gets_neither_alias() {
     let world = TestServer::new(calculating()).await;

@@ -4,8 +4,13 @@ use bosun_core::ceiling::{PAGE_BYTES, TASKS_LISTED};
 use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
 use serde_json::{Value, json};
 
-use super::{MATH, V1, V03, call, fault, message, result, rpc, saying};
-use crate::tests::world::{TestServer, assert_answer};
+use super::{
+    MATH, TOOLS, V1, V03, calculator, call, calls, fault, message, push::posting_nowhere, result, rpc, saying, stream,
+};
+use crate::{
+    auth::Access,
+    tests::world::{TestServer, assert_answer, calculating},
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_message_becomes_a_task_with_the_answer_as_its_artifact() {
@@ -330,4 +335,60 @@ async fn an_error_before_a_stream_of_0_3_is_its_only_event() {
     assert_eq!((&event["id"], &event["error"]["code"]), (&json!(1), &json!(-32001)), "{event}");
     let plain = ask("application/json, text/event-stream").await;
     assert_eq!(fault(&plain), (-32001, "TASK_NOT_FOUND".to_owned()));
+}
+
+/// Every shape of 0.3 that is not that of a task alone.
+#[tokio::test(start_paused = true)]
+async fn streams_and_the_other_operations_of_0_3_have_its_shapes() {
+    let world = TestServer::new(calculating()).await.serving(Access::open(), Some(posting_nowhere()));
+    let send = async |method: &str, params: Value| result(rpc(&world, V03, method, params).await);
+    let all = async |method: &str, params: Value| -> Vec<Value> {
+        stream(&world, V03, method, params).await.rest().await.into_iter().map(|event| event.data).collect()
+    };
+    let asked = |id: &str| {
+        json!({
+            "message": {"kind": "message", "messageId": id, "role": "user", "parts": [{"kind": "text", "text": "25%?"}]},
+            "metadata": {TOOLS: {"tools": [calculator()]}},
+        })
+    };
+    let waiting = send("message/send", asked("m1")).await;
+    let (task, context) = (&waiting["id"], &waiting["contextId"]);
+    let config = json!({"id": "c", "url": "https://hooks.example"});
+    let set = json!({"taskId": task, "pushNotificationConfig": config});
+    let of_config = json!({"id": task, "pushNotificationConfigId": "c"});
+    assert_eq!(send("tasks/pushNotificationConfig/set", set.clone()).await, set);
+    assert_eq!(send("tasks/pushNotificationConfig/get", of_config.clone()).await, set);
+    assert_eq!(send("tasks/pushNotificationConfig/list", json!({"id": task})).await, json!([set]));
+    assert_eq!(send("tasks/pushNotificationConfig/delete", of_config).await, Value::Null);
+    let mut subscribed = stream(&world, V03, "tasks/resubscribe", json!({"id": task})).await;
+    assert_eq!(subscribed.next().await.unwrap().data["result"], waiting, "a snapshot first");
+    let results = json!({"toolResults": [{"toolCallId": calls(&waiting)[0]["id"], "result": "2108"}]});
+    let answered = json!({"message": {
+        "kind": "message", "messageId": "m2", "role": "user", "taskId": task, "parts": [{"kind": "data", "data": results}],
+    }});
+    for events in
+        [all("message/stream", answered).await, subscribed.rest().await.into_iter().map(|event| event.data).collect()]
+    {
+        let [.., answer, end] = &events[..] else { panic!("an answer and an end: {events:?}") };
+        let part = json!({"kind": "text", "text": "25% of 8,432 is 2,108"});
+        let id = &answer["result"]["artifact"]["artifactId"];
+        let artifact = json!({"artifactId": id, "name": "answer", "parts": [part]});
+        assert_eq!(
+            answer["result"],
+            json!({
+                "kind": "artifact-update", "taskId": task, "contextId": context, "artifact": artifact,
+                "append": false, "lastChunk": true,
+            })
+        );
+        let status = json!({"state": "completed", "timestamp": end["result"]["status"]["timestamp"]});
+        assert_eq!(
+            end["result"],
+            json!({"kind": "status-update", "taskId": task, "contextId": context, "status": status, "final": true})
+        );
+        assert!(id.is_string() && status["timestamp"].is_string(), "{events:?}");
+    }
+    let other = send("message/send", asked("m3")).await;
+    let cancelled = send("tasks/cancel", json!({"id": other["id"]})).await;
+    let status = json!({"state": "canceled", "timestamp": cancelled["status"]["timestamp"]});
+    assert_eq!((&cancelled["kind"], &cancelled["id"], &cancelled["status"]), (&json!("task"), &other["id"], &status));
 }
