@@ -241,7 +241,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     spec.text("description");
     let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
     let pin = pin(&spec, is_local);
-    let trust_hints = spec.bool("trustHints").unwrap_or_default();
+    let trust_hints = trust_hints(&spec);
     let confirm = endpoint::confirm(&spec);
     let sharing = sharing(&spec);
     let elicitation = elicitation(&spec);
@@ -270,6 +270,16 @@ fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {
     match text.value {
         "strict" => PinPolicy::Strict,
         "warn" => PinPolicy::Warn,
+/// `trustHints`. What may be repeated without asking is the operator's word, and so is whose word counts as it.
+fn trust_hints(spec: &Fields<'_>) -> bool {
+    let trusts = spec.bool("trustHints").unwrap_or_default();
+    if trusts && spec.report().is_of_client() {
+        let hint = "leave it out; only a manifest in a file may say that a server's hints are to be trusted";
+        spec.fault_of("trustHints", "unsupported_field", "a stored MCP server cannot be trusted with its hints", hint);
+    }
+    trusts
+}
+
         "off" => PinPolicy::Off,
         other => {
             let message = format!("there is no policy `{other}` for changed definitions");
