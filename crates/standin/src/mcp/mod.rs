@@ -51,6 +51,8 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("huge-result", "answers with 20 MiB"),
     ("slow-drip", "sends an answer byte by byte"),
     ("progress", "reports progress for longer than its time limit, and answers"),
+    ("null-structure", "answers with a text and with `null` for the structured content"),
+    ("more-than-structure", "answers with structured content, and with a text that says something else"),
     ("flood", "sends thousands of notifications before it answers"),
     ("error-flood", "writes megabytes to standard error before it answers"),
     ("asks-for-sampling", "asks for a model's answer before it answers"),
@@ -305,6 +307,14 @@ impl McpProcess {
             }
             "flood" => {
                 let noise = notification("notifications/message", json!({"level": "info", "data": "x".repeat(200)}));
+            "null-structure" => {
+                let content = json!([{"type": "text", "text": text}]);
+                vec![answer(id, json!({"content": content, "structuredContent": null}))]
+            }
+            "more-than-structure" => {
+                let content = json!([{"type": "text", "text": "Warning: the data is stale"}]);
+                vec![answer(id, json!({"content": content, "structuredContent": {"rows": 3}}))]
+            }
                 std::iter::repeat_n(noise, 5_000).chain([good()]).collect()
             }
             "error-flood" => vec![Step::Complain("x".repeat(8 * MIB)), good()],

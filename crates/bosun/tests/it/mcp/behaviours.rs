@@ -66,6 +66,8 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("large-result", Succeeds("x")),
     ("huge-result", Fails("tool_timeout", "no answer, and no progress")),
     ("slow-drip", Fails("tool_timeout", "no answer, and no progress")),
+    ("null-structure", Succeeds("hi")),
+    ("more-than-structure", Succeeds("Warning: the data is stale\n{\"rows\":3}")),
     ("progress", Succeeds("hi")),
     ("flood", Succeeds("hi")),
     ("error-flood", Succeeds("hi")),
