@@ -3,7 +3,10 @@
 //! An agent behind an A2A server is two resources, as in ARK: an Agent that queries may target, and the tool with which
 //! agents of ours ask it. Both have the same name.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::Duration,
+};
 
 use bosun_core::{
     Binding, Namespace, Tool,
@@ -31,6 +34,7 @@ const SERVER_ADDRESS: &str = "ark.mckinsey.com/a2a-server-address";
 /// What the manifest of an MCP server says about the calls of its tools.
 pub(super) struct ServerPolicy {
     confirm: Option<Confirm>,
+    timeout: Option<Duration>,
 }
 
 /// The policies of MCP servers by namespace and name.
@@ -38,7 +42,7 @@ pub(super) type ServerPolicies = HashMap<(Namespace, String), ServerPolicy>;
 
 pub(super) fn policies(servers: &[McpServerManifest]) -> ServerPolicies {
     let policy = |server: &McpServerManifest| {
-        let policy = ServerPolicy { confirm: server.confirm };
+        let policy = ServerPolicy { confirm: server.confirm, timeout: server.timeout };
         ((server.namespace.clone(), server.name.clone()), policy)
     };
     servers.iter().map(policy).collect()
@@ -63,6 +67,7 @@ pub(super) fn add_tools(all: &mut Manifests, announced: Vec<AnnouncedTool>, poli
         if let Some(policy) = policies.get(&server) {
             // One that a client stores has none of its own, or asks for approval.
             tool.confirm = tool.confirm.or(policy.confirm);
+            tool.timeout = tool.timeout.or(policy.timeout);
         }
         if tool.origin == ToolOrigin::Client && destructive.contains(&(server, original)) {
             tool.annotations.destructive_hint = Some(true);

@@ -48,8 +48,8 @@ pub struct McpServerManifest {
     pub namespace: Namespace,
     pub name: String,
     pub transport: McpTransport,
-    /// How long a call may take without a sign of progress.
-    pub timeout: Duration,
+    /// How long a call may take without a sign of progress, if the manifest says so.
+    pub timeout: Option<Duration>,
     /// How often the server's tools are listed again.
     pub poll_interval: Duration,
     pub pin: PinPolicy,
@@ -136,6 +136,12 @@ pub enum PinPolicy {
 }
 
 impl McpServerManifest {
+    /// How long a request may take without a sign of progress.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
+    }
+
     /// Binds the secrets of a stored server to the destinations to which the files send them.
     pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
         self.reach = SecretReach::Stored { grants: Arc::clone(grants), own: None };
@@ -236,7 +242,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
             None
         }
     };
-    let timeout = spec.positive_duration("timeout").unwrap_or(TIMEOUT);
+    let timeout = spec.positive_duration("timeout");
     let poll_interval = spec.positive_duration("pollInterval").unwrap_or(POLL_INTERVAL);
     spec.text("description");
     let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
@@ -264,12 +270,6 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     Some(metadata.located(fields, McpServerDraft { server }))
 }
 
-fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {
-    let default = if is_local { PinPolicy::WarnOfTexts } else { PinPolicy::Strict };
-    let Some(text) = spec.text("pin") else { return default };
-    match text.value {
-        "strict" => PinPolicy::Strict,
-        "warn" => PinPolicy::Warn,
 /// `trustHints`. What may be repeated without asking is the operator's word, and so is whose word counts as it.
 fn trust_hints(spec: &Fields<'_>) -> bool {
     let trusts = spec.bool("trustHints").unwrap_or_default();
@@ -280,6 +280,12 @@ fn trust_hints(spec: &Fields<'_>) -> bool {
     trusts
 }
 
+fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {
+    let default = if is_local { PinPolicy::WarnOfTexts } else { PinPolicy::Strict };
+    let Some(text) = spec.text("pin") else { return default };
+    match text.value {
+        "strict" => PinPolicy::Strict,
+        "warn" => PinPolicy::Warn,
         "off" => PinPolicy::Off,
         other => {
             let message = format!("there is no policy `{other}` for changed definitions");

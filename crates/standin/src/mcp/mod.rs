@@ -41,6 +41,7 @@ pub const BEHAVIOURS: &[(&str, &str)] = &[
     ("failing-tool", "answers that the tool has failed"),
     ("wrong-id-at-call", "answers another call"),
     ("answers-twice", "answers each call twice"),
+    ("slow-call", "answers a call after a second and a half"),
     ("garbage-at-call", "answers a call with a line that is not JSON, and then rightly"),
     ("null-result", "answers a call with `null`"),
     ("list-result", "answers a call with a list"),
@@ -294,6 +295,7 @@ impl McpProcess {
             "huge-result" => vec![text_result(id, &"x".repeat(20 * MIB))],
             "slow-drip" => {
                 let whole = json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}).to_string();
+            "slow-call" => vec![Step::Wait(Duration::from_millis(1_500)), good()],
                 let byte = |byte: u8| [Step::Write(vec![byte]), Step::Wait(Duration::from_millis(200))];
                 whole.bytes().flat_map(byte).collect()
             }

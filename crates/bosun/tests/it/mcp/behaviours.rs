@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use bosun_standin::mcp::BEHAVIOURS;
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{World, text_of};
 use crate::{
-    program::{bosun, run_with_input, running, stderr, stdout},
+    program::{Server, bosun, run_with_input, running, stderr, stdout},
     support::{soon, until},
     terminal::Terminal,
 };
@@ -26,6 +26,8 @@ enum Expect {
 }
 
 use Expect::{Fails, HasNoTools, Succeeds};
+
+const TIMED_OUT: Expect = Fails("tool_timeout", "no answer within 1s");
 
 const EXPECTED: &[(&str, Expect)] = &[
     ("good", Succeeds("hi")),
@@ -54,6 +56,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("exit-once", Fails("outcome_unknown", "the connection to the server broke")),
     ("silent-at-call", Fails("tool_timeout", "no answer, and no progress, within 3s")),
     ("error-at-call", Fails("tool_failed", "the error -32603: the disk is full")),
+    ("slow-call", Succeeds("hi")),
     ("failing-tool", Fails("tool_failed", "no such city")),
     ("wrong-id-at-call", Fails("tool_timeout", "no answer, and no progress")),
     ("answers-twice", Succeeds("hi")),
@@ -112,7 +115,7 @@ async fn every_misbehaviour_has_a_clear_outcome() {
     assert!(peak < MOST_MEMORY, "{peak} kB");
 }
 
-async fn check(world: &World, server: &crate::program::Server, name: &str, expect: Expect) {
+async fn check(world: &World, server: &Server, name: &str, expect: Expect) {
     let (tool, arguments) = match name {
         "wrong-structure" => (format!("{name}-add-numbers"), json!({"first": 1, "second": 2})),
         _ => (format!("{name}-echo"), json!({"text": "hi"})),
@@ -129,9 +132,13 @@ async fn check(world: &World, server: &crate::program::Server, name: &str, expec
         }
     };
     match expect {
+    check_answer(name, &answer, expect);
+}
+
+fn check_answer(name: &str, answer: &Value, expect: Expect) {
         Succeeds(text) => {
             assert_eq!(answer["status"]["phase"], "done", "{name}: {answer:#}");
-            assert!(text_of(&answer).starts_with(text), "{name}: {:.200}", text_of(&answer));
+            assert!(text_of(answer).starts_with(text), "{name}: {:.200}", text_of(answer));
         }
         Fails(code, text) => {
             let error = &answer["status"]["error"];
@@ -157,6 +164,31 @@ async fn a_call_that_is_safe_to_repeat_is_sent_again_after_a_crash() {
 }
 
 #[tokio::test]
+/// The timeout of a server, or of one tool, is more specific than the limit of the query, as for tools of other types.
+#[tokio::test]
+async fn a_call_may_be_silent_for_as_long_as_its_server_or_its_own_tool_says() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("slow", "slow-call", "  timeout: 60s\n");
+    world.stand_in("plain", "slow-call", "");
+    world.stand_in("mute", "silent-at-call", "  timeout: 60s\n");
+    for (name, server, timeout) in [("patient", "plain", "60s"), ("impatient", "mute", "1s")] {
+        let head = format!("apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: {name}}}\n");
+        let mcp = format!("{{mcpServerRef: {{name: {server}}}, toolName: echo, timeout: {timeout}}}");
+        world.write(&format!("{name}.yaml"), &format!("{head}spec: {{type: mcp, mcp: {mcp}}}\n"));
+    }
+    let server = Server::start_in(world.path(), &["--tool-timeout", "1s"]).await;
+    for (tool, expect) in [("slow-echo", Succeeds("hi")), ("patient", Succeeds("hi")), ("plain-echo", TIMED_OUT)] {
+        world.until_tool(&server, "slow-echo").await;
+        world.until_tool(&server, "plain-echo").await;
+        let answer = world.call(&server, tool, &json!({"text": "hi"})).await;
+        check_answer(tool, &answer, expect);
+    }
+    let server = world.start().await;
+    world.until_tool(&server, "mute-echo").await;
+    let answer = world.call(&server, "impatient", &json!({"text": "hi"})).await;
+    check_answer("impatient", &answer, Fails("tool_timeout", "no answer, and no progress, within 1s"));
+}
+
 async fn a_form_is_answered_with_its_defaults_if_the_operator_says_so_and_declined_without_them() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     let accepted = r#"{"action":"accept","content":{"city":"Paris"}}"#;
