@@ -74,7 +74,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("progress", Succeeds("hi")),
     ("flood", Succeeds("hi")),
     ("error-flood", Succeeds("hi")),
-    ("asks-for-sampling", Succeeds("I was told: ")),
+    ("asks-for-sampling", Succeeds("I was told: this client does not support sampling")),
     ("asks-for-elicitation", Succeeds("I was told: this client does not support elicitation")),
     ("asks-with-defaults", Succeeds("I was told: this client does not support elicitation")),
     ("asks-for-roots", Succeeds("I was told: this client does not support roots")),
