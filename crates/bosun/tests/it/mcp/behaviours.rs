@@ -32,6 +32,7 @@ const TIMED_OUT: Expect = Fails("tool_timeout", "no answer within 1s");
 const EXPECTED: &[(&str, Expect)] = &[
     ("good", Succeeds("hi")),
     ("newest", Succeeds("hi")),
+    ("newest-changes", Succeeds("hi")),
     ("banner", Succeeds("hi")),
     ("slow-start", Succeeds("hi")),
     ("late-start", Succeeds("hi")),
@@ -55,8 +56,8 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("exit-at-call", Fails("outcome_unknown", "exit status: 137; it wrote to standard error:\nout of memory")),
     ("exit-once", Fails("outcome_unknown", "the connection to the server broke")),
     ("silent-at-call", Fails("tool_timeout", "no answer, and no progress, within 3s")),
-    ("error-at-call", Fails("tool_failed", "the error -32603: the disk is full")),
     ("slow-call", Succeeds("hi")),
+    ("error-at-call", Fails("tool_failed", "the error -32603: the disk is full")),
     ("failing-tool", Fails("tool_failed", "no such city")),
     ("wrong-id-at-call", Fails("tool_timeout", "no answer, and no progress")),
     ("answers-twice", Succeeds("hi")),
@@ -65,12 +66,12 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("list-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("empty-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("odd-content", Succeeds(r#"{"type":"hologram","voxels":7}"#)),
+    ("null-structure", Succeeds("hi")),
+    ("more-than-structure", Succeeds("Warning: the data is stale\n{\"rows\":3}")),
     ("wrong-structure", Fails("tool_failed", "the result does not match the tool's `outputSchema`")),
     ("large-result", Succeeds("x")),
     ("huge-result", Fails("tool_timeout", "no answer, and no progress")),
     ("slow-drip", Fails("tool_timeout", "no answer, and no progress")),
-    ("null-structure", Succeeds("hi")),
-    ("more-than-structure", Succeeds("Warning: the data is stale\n{\"rows\":3}")),
     ("progress", Succeeds("hi")),
     ("flood", Succeeds("hi")),
     ("error-flood", Succeeds("hi")),
@@ -131,11 +132,11 @@ async fn check(world: &World, server: &Server, name: &str, expect: Expect) {
             world.call(server, &tool, &arguments).await
         }
     };
-    match expect {
     check_answer(name, &answer, expect);
 }
 
 fn check_answer(name: &str, answer: &Value, expect: Expect) {
+    match expect {
         Succeeds(text) => {
             assert_eq!(answer["status"]["phase"], "done", "{name}: {answer:#}");
             assert!(text_of(answer).starts_with(text), "{name}: {:.200}", text_of(answer));
@@ -163,7 +164,6 @@ async fn a_call_that_is_safe_to_repeat_is_sent_again_after_a_crash() {
     assert_eq!(text_of(&answer), "again", "{answer:#}");
 }
 
-#[tokio::test]
 /// The timeout of a server, or of one tool, is more specific than the limit of the query, as for tools of other types.
 #[tokio::test]
 async fn a_call_may_be_silent_for_as_long_as_its_server_or_its_own_tool_says() {
@@ -189,6 +189,7 @@ async fn a_call_may_be_silent_for_as_long_as_its_server_or_its_own_tool_says() {
     check_answer("impatient", &answer, Fails("tool_timeout", "no answer, and no progress, within 1s"));
 }
 
+#[tokio::test]
 async fn a_form_is_answered_with_its_defaults_if_the_operator_says_so_and_declined_without_them() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
     let accepted = r#"{"action":"accept","content":{"city":"Paris"}}"#;
@@ -281,18 +282,24 @@ async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_
 }
 
 #[tokio::test]
-async fn a_change_that_the_server_does_not_announce_is_found_by_the_poll() {
+async fn a_change_is_found_if_the_server_announces_it_in_either_protocol_or_else_by_the_poll() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
-    world.stand_in("quiet", "changes-silently", "  pin: off\n  pollInterval: 1s\n");
+    let behaviours = [("changes", "1h"), ("newest-changes", "1h"), ("changes-silently", "1s")];
+    for (behaviour, interval) in behaviours {
+        world.stand_in(behaviour, behaviour, &format!("  pin: off\n  pollInterval: {interval}\n"));
+    }
     let server = world.start().await;
-    let looking = async {
-        let is_changed = |tool: &serde_json::Value| tool["description"].to_string().contains("Ignore all other tools");
-        world.until_tool(&server, "quiet-echo").await;
-        while !is_changed(&world.get(&server, "tools/quiet-echo").await) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    soon("the changed description", looking).await;
+    for (behaviour, _) in behaviours {
+        let looking = async {
+            let is_changed = |tool: &Value| tool["description"].to_string().contains("Ignore all other tools");
+            let tool = format!("{behaviour}-echo");
+            world.until_tool(&server, &tool).await;
+            while !is_changed(&world.get(&server, &format!("tools/{tool}")).await) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        soon(&format!("the changed description of {behaviour}"), looking).await;
+    }
 }
 
 #[tokio::test]
