@@ -1,11 +1,15 @@
 //! The result of a tool, from MCP's content blocks to an outcome.
 //!
-//! One text is a text; structured content is itself; everything else is kept as the blocks that were sent, which the
-//! core renders for models as far as their APIs accept them. Nothing is left out.
+//! One text is a text; structured content that the texts only repeat is itself; everything else is kept as the blocks that
+//! were sent, which the core renders for models as far as their APIs accept them. Nothing is left out: a failure has its
+//! texts in the message, and everything else as its content.
+
+use std::collections::HashSet;
 
 use bosun_core::{
     Outcome,
     content::{Blocks, Content},
+    json::canonical,
     machine::outcome_code,
     schema::Schema,
 };
@@ -42,18 +46,15 @@ impl ToolResult {
             Some(block @ Value::Object(_)) => vec![block],
             _ => Vec::new(),
         };
+        // Some servers write every field that there is.
+        let structured = structured.filter(|value| !value.is_null() || content.is_empty());
         Some(Self { content, structured, is_error: is_error.unwrap_or_default() })
     }
 
     /// The outcome of the call, which must match the schema of results if there is one.
     pub(crate) fn into_outcome(self, schema: Option<&Schema>, redactor: &Redactor) -> Outcome {
         if self.is_error {
-            let texts: Vec<&str> = self.content.iter().filter_map(text).collect();
-            let message = match texts.join("\n") {
-                message if message.trim().is_empty() => "the tool failed and did not say why".to_owned(),
-                message => redactor.clean_to(&message, LONGEST_MESSAGE),
-            };
-            return Outcome::failure(outcome_code::TOOL_FAILED, message);
+            return self.into_failure(redactor);
         }
         if let Some((schema, structured)) = schema.zip(self.structured.as_ref())
             && let violations = schema.validate(structured)
@@ -67,13 +68,34 @@ impl ToolResult {
         Outcome::Success { content: self.into_content(redactor) }
     }
 
+    /// The texts are the message; what is not in them is the content.
+    fn into_failure(self, redactor: &Redactor) -> Outcome {
+        let Self { content, mut structured, .. } = self;
+        let (texts, mut others): (Vec<Value>, Vec<Value>) =
+            content.into_iter().partition(|block| text(block).is_some());
+        let texts: Vec<&str> = texts.iter().filter_map(text).collect();
+        let message = match texts.join("\n") {
+            message if message.trim().is_empty() => "the tool failed and did not say why".to_owned(),
+            message => shorten(redactor.clean_to(&message, usize::MAX)),
+        };
+        let is_in_message = |value: &Value| value.is_null() || texts.iter().any(|text| is_json_of(text, value));
+        structured = structured.filter(|value| !is_in_message(value));
+        others.iter_mut().chain(structured.as_mut()).for_each(|value| redactor.scrub(value));
+        let content = match (others.is_empty(), structured) {
+            (true, None) => None,
+            (true, Some(structured)) => Some(Content::Inline(structured)),
+            (false, structured) => Some(Content::Blocks(Blocks::new(others, structured))),
+        };
+        Outcome::Failure { code: outcome_code::TOOL_FAILED.to_owned(), message, content }
+    }
+
     fn into_content(self, redactor: &Redactor) -> Content {
         let Self { mut content, mut structured, .. } = self;
         content.iter_mut().chain(structured.as_mut()).for_each(|value| redactor.scrub(value));
         let is_text = |block: &Value| text(block).is_some();
         match structured {
-            // The texts repeat it as JSON, for older clients.
-            Some(structured) if content.iter().all(is_text) => Content::Inline(structured),
+            // As MCP recommends for the sake of older clients.
+            Some(structured) if repeat(&content, &structured) => Content::Inline(structured),
             Some(structured) => Content::Blocks(Blocks::new(content, Some(structured))),
             None => match &content[..] {
                 [] => Content::Inline(Value::from("")),
@@ -89,6 +111,47 @@ fn text(block: &Value) -> Option<&str> {
         return None;
     }
     block.get("text").and_then(Value::as_str)
+}
+
+/// Whether all blocks are texts that say nothing more than the structured content: it as JSON, or a part of it.
+fn repeat(content: &[Value], structured: &Value) -> bool {
+    let written: Vec<&str> = content.iter().filter_map(text).collect();
+    if written.is_empty() || written.len() < content.len() {
+        return content.is_empty();
+    }
+    let (mut parts, mut texts) = (HashSet::new(), HashSet::new());
+    collect_parts(structured, 0, &mut parts, &mut texts);
+    let is_part = |text: &str| serde_json::from_str(text).is_ok_and(|value: Value| parts.contains(&canonical(&value)));
+    written.into_iter().all(|text| text.trim().is_empty() || texts.contains(text) || is_part(text))
+}
+
+/// The texts in a value, and as JSON the value itself and its parts, two levels deep: servers wrap a list as
+/// `{"result": […]}`, and send a block for each item of it.
+fn collect_parts<'a>(value: &'a Value, depth: usize, parts: &mut HashSet<String>, texts: &mut HashSet<&'a str>) {
+    const DEEPEST: usize = 2;
+    if depth <= DEEPEST {
+        parts.insert(canonical(value));
+    }
+    match value {
+        Value::String(text) => _ = texts.insert(text),
+        Value::Array(items) => items.iter().for_each(|item| collect_parts(item, depth + 1, parts, texts)),
+        Value::Object(members) => members.values().for_each(|member| collect_parts(member, depth + 1, parts, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn is_json_of(text: &str, value: &Value) -> bool {
+    serde_json::from_str(text).is_ok_and(|parsed: Value| canonical(&parsed) == canonical(value))
+}
+
+/// A message of bounded size, with a mark if it was cut.
+fn shorten(mut message: String) -> String {
+    let size = message.len();
+    if size > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        message.push_str(&format!("\n[truncated: the first {} of {size} bytes are shown]", message.len()));
+    }
+    message
 }
 
 #[cfg(test)]
@@ -112,10 +175,12 @@ mod tests {
         check(json!({"content": []}), inline(json!("")));
         check(json!({"content": {"type": "text", "text": "not a list"}}), inline(json!("not a list")));
         check(
-            json!({"content": [{"type": "text", "text": "{}"}], "structuredContent": {"a": 1}}),
+            json!({"content": [{"type": "text", "text": "{\"a\":1}"}], "structuredContent": {"a": 1}}),
             inline(json!({"a": 1})),
         );
         check(json!({"structuredContent": null}), inline(Value::Null));
+        check(json!({"content": [], "structuredContent": null}), inline(Value::Null));
+        check(json!({"content": [{"type": "text", "text": "hi"}], "structuredContent": null}), inline(json!("hi")));
         for block in [
             json!({"type": "image", "data": "QUJD", "mimeType": "image/png"}),
             json!({"type": "resource_link", "uri": "file:///a", "name": "a"}),
@@ -126,6 +191,33 @@ mod tests {
             check(json!({"content": content}), Content::Blocks(Blocks::new(content.clone(), None)));
             let both = Blocks::new(content.clone(), Some(json!([1])));
             check(json!({"content": content, "structuredContent": [1]}), Content::Blocks(both));
+        }
+    }
+
+    #[test]
+    fn texts_are_left_out_only_if_the_structured_content_says_the_same() {
+        let rows = json!({"rows": 3});
+        for (texts, structured, is_repeated) in [
+            (&[r#"{"rows": 3}"#][..], rows.clone(), true),
+            (&[r#"{"rows": 3.0}"#], rows.clone(), true),
+            (&["3"], rows.clone(), true),
+            (&[" \n"], rows.clone(), true),
+            // As server-filesystem and the Python SDK have it.
+            (&["The answer is 42.\n"], json!({"content": "The answer is 42.\n"}), true),
+            (&["a", "b"], json!({"result": ["a", "b"]}), true),
+            (&["{\n  \"a\": 1\n}", r#"{"a": 2}"#], json!({"result": [{"a": 1}, {"a": 2}]}), true),
+            (&["Warning: the data is stale"], rows.clone(), false),
+            (&["Warning: the data is stale", r#"{"rows": 3}"#], rows.clone(), false),
+            (&[r#"{"rows": 4}"#], rows.clone(), false),
+            (&["The answer is"], json!({"content": "The answer is 42."}), false),
+        ] {
+            let content: Vec<Value> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+            let expect = if is_repeated {
+                Content::Inline(structured.clone())
+            } else {
+                Content::Blocks(Blocks::new(content.clone(), Some(structured.clone())))
+            };
+            check(json!({"content": content, "structuredContent": structured}), expect);
         }
     }
 
@@ -148,6 +240,44 @@ mod tests {
             let outcome = result.into_outcome(None, &Redactor::default());
             assert_eq!(outcome, Outcome::failure(outcome_code::TOOL_FAILED, expect));
         }
+    }
+
+    #[test]
+    fn what_a_failure_has_besides_texts_is_its_content() {
+        let (words, image) = (
+            json!({"type": "text", "text": "it looks like this"}),
+            json!({"type": "image", "data": "QUJD", "mimeType": "image/png"}),
+        );
+        let blocks = |content: &[&Value], structured: Option<Value>| {
+            let content = content.iter().map(|block| (*block).clone()).collect();
+            Some(Content::Blocks(Blocks::new(content, structured)))
+        };
+        let same = json!({"type": "text", "text": r#"{"line": 7}"#});
+        for (content, structured, expect) in [
+            (vec![&words], json!(null), None),
+            (vec![&words, &image], json!(null), blocks(&[&image], None)),
+            (vec![&image], json!({"line": 7}), blocks(&[&image], Some(json!({"line": 7})))),
+            (vec![&words], json!({"line": 7}), Some(Content::Inline(json!({"line": 7})))),
+            (vec![&same], json!({"line": 7}), None),
+        ] {
+            let result = json!({"content": content, "structuredContent": structured, "isError": true});
+            let outcome = ToolResult::read(result.clone()).unwrap().into_outcome(None, &Redactor::default());
+            let Outcome::Failure { content, .. } = outcome else { panic!("{result}: no failure") };
+            assert_eq!(content, expect, "{result}");
+        }
+    }
+
+    #[test]
+    fn a_long_error_is_cut_with_a_mark() {
+        let long = format!("{}é", "x".repeat(LONGEST_MESSAGE - 1));
+        let result = json!({"content": [{"type": "text", "text": long}], "isError": true});
+        let outcome = ToolResult::read(result).unwrap().into_outcome(None, &Redactor::default());
+        let Outcome::Failure { message, .. } = outcome else { panic!("no failure") };
+        assert!(
+            message.ends_with("x\n[truncated: the first 8191 of 8193 bytes are shown]"),
+            "{:.200}",
+            &message[8100..]
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use bosun_core::{
     ceiling::{TOOL_DESCRIPTION_BYTES, TOOL_NAME_LENGTH},
     json, schema,
     text::visible,
-    tool::{Annotations, ToolOrigin},
+    tool::{Annotations, ToolOrigin, name::hidden_in_value},
 };
 use bosun_engine::tool_server::DefinitionChange;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub(crate) enum DefinitionFault {
     NoSchema(String),
     #[error("tool `{name}`: {fault}")]
     BadSchema { name: String, fault: String },
+    #[error("tool `{name}`: its schema has the control or invisible character U+{character:04X}")]
+    HiddenText { name: String, character: u32 },
 }
 
 impl Definition {
@@ -62,6 +64,10 @@ impl Definition {
         for schema in [Some(&input_schema), output_schema.as_ref()].into_iter().flatten() {
             if let Some(fault) = schema::faults(schema).first() {
                 return Err(DefinitionFault::BadSchema { name: shown(), fault: fault.to_string() });
+            }
+            // A schema is kept verbatim, so instructions that are hidden in it cannot be removed as from a description.
+            if let Some(hidden) = hidden_in_value(schema) {
+                return Err(DefinitionFault::HiddenText { name: shown(), character: hidden.into() });
             }
         }
         let mut description = visible(text("description").unwrap_or_default());
@@ -161,6 +167,31 @@ mod tests {
         }
         let bad = Definition::read(&json!({"name": "a", "inputSchema": {"type": "objekt"}}));
         assert!(matches!(bad, Err(DefinitionFault::BadSchema { .. })), "{bad:?}");
+    }
+
+    #[test]
+    fn a_schema_with_hidden_text_is_refused_wherever_a_model_reads_it() {
+        let tool = |schema: Value| json!({"name": "a", "inputSchema": schema});
+        for hidden in ['\u{e0041}', '\u{202e}', '\u{1b}', '\u{2066}'] {
+            let text = format!("The city{hidden}");
+            for announced in [
+                tool(json!({"type": "object", "description": text})),
+                tool(json!({"properties": {"city": {"type": "string", "description": text}}})),
+                tool(json!({"properties": {(text.as_str()): {}}})),
+                tool(json!({"properties": {"city": {"enum": ["Paris", text]}}})),
+                tool(json!({"properties": {"city": {"anyOf": [{}, {"title": text}], "default": [text]}}})),
+                tool(json!({"$defs": {"city": {"examples": [{"name": text}]}}})),
+                json!({"name": "a", "inputSchema": {}, "outputSchema": {"description": text}}),
+            ] {
+                let fault = Definition::read(&announced).unwrap_err().to_string();
+                let character = u32::from(hidden);
+                let expect = format!("tool `a`: its schema has the control or invisible character U+{character:04X}");
+                assert_eq!(fault, expect, "{announced}");
+            }
+        }
+        for fine in ["a line\n\tand another\r\n", "👩\u{200d}💻 ❤\u{fe0f}", "نص عربي"] {
+            read(tool(json!({"properties": {"city": {"description": fine}}})));
+        }
     }
 
     #[test]

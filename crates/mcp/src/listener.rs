@@ -93,6 +93,15 @@ impl ClientHandler for Listener {
     }
 
     #[expect(deprecated, reason = "servers of earlier revisions may still ask")]
+    async fn create_message(
+        &self,
+        _: rmcp::model::CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::CreateMessageResult, ErrorData> {
+        Err(unsupported("sampling"))
+    }
+
+    #[expect(deprecated, reason = "servers of earlier revisions may still ask")]
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<rmcp::model::ListRootsResult, ErrorData> {
         Err(unsupported("roots"))
     }

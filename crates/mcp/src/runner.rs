@@ -107,7 +107,8 @@ async fn call_once(target: &CallTarget<'_>, call: &InsideCall, context: &RunCont
         Value::Object(arguments) => arguments.clone(),
         _ => Map::new(),
     };
-    let limits = CallLimits { silent: server.manifest.timeout, total: LONGEST_CALL };
+    let silent = call.tool.timeout.unwrap_or_else(|| server.manifest.silence());
+    let limits = CallLimits { silent, total: LONGEST_CALL };
     let sink = progress_sink(session, context);
     let result = session.call(tool, arguments, limits, trace_meta(context), sink).await;
     match result {

@@ -295,7 +295,7 @@ impl Server {
     }
 
     async fn list(&self, session: &Session) -> Result<(), McpError> {
-        let announced = session.list_tools(self.manifest.timeout).await?;
+        let announced = session.list_tools(self.manifest.silence()).await?;
         let (definitions, faults) = read_all(&announced);
         let (pins, manifest) = (Arc::clone(&self.shared.pins), Arc::clone(&self.manifest));
         let reviewing = tokio::task::spawn_blocking(move || {

@@ -288,8 +288,11 @@ pub const HTTP: FieldTable = &[
     Field::new("headers", named_values_schema),
     Field::new("bodyParameters", named_values_schema),
 ];
-pub const MCP: FieldTable =
-    &[Field::new("toolName", text_schema), Field::new("mcpServerRef", || object_schema(NAMED, &["name"]))];
+pub const MCP: FieldTable = &[
+    Field::new("toolName", text_schema),
+    Field::new("mcpServerRef", || object_schema(NAMED, &["name"])),
+    Field::new("timeout", duration_schema),
+];
 pub const INLINE: FieldTable =
     &[Field::new("language", || json!({"enum": LANGUAGES})), Field::new("source", text_schema)];
 pub const EXTERNAL: FieldTable =

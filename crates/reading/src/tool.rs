@@ -217,10 +217,11 @@ fn mcp<'n, T: Tree>(spec: &Fields<'n, &'n T>) -> Option<Bound<'n>> {
         server.finish();
         name
     });
+    let timeout = fields.positive_duration("timeout");
     fields.finish();
     let (server, tool) = (server?, tool?);
     let binding = Binding::Mcp { server: server.value.to_owned(), tool: tool.value.to_owned() };
-    Some(Bound { refers_to: Some(server), ..binding.into() })
+    Some(Bound { refers_to: Some(server), timeout, ..binding.into() })
 }
 
 /// `{name: …}`, or the name itself, which is an older form.

@@ -3,9 +3,16 @@
 //! An agent behind an A2A server is two resources, as in ARK: an Agent that queries may target, and the tool with which
 //! agents of ours ask it. Both have the same name.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::Duration,
+};
 
-use bosun_core::{Binding, query::AskedLimits, tool::BindingKind};
+use bosun_core::{
+    Binding, Namespace, Tool,
+    query::AskedLimits,
+    tool::{BindingKind, Confirm, ToolOrigin},
+};
 use bosun_engine::{
     Agent,
     registry::RemoteAgent,
@@ -15,7 +22,7 @@ use bosun_reading::a2a_options::SKILLS;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Manifests,
+    Manifests, McpServerManifest,
     agent::{A2A_ENGINE, A2A_SERVER_NAME},
 };
 use crate::{mcp::AnnouncedTool, runner::a2a::AnnouncedAgent};
@@ -24,8 +31,29 @@ use crate::{mcp::AnnouncedTool, runner::a2a::AnnouncedAgent};
 const SERVER_LABEL: &str = "a2a/server";
 const SERVER_ADDRESS: &str = "ark.mckinsey.com/a2a-server-address";
 
-/// Adds the tools of MCP servers that no manifest declares.
-pub(super) fn add_tools(all: &mut Manifests, announced: Vec<AnnouncedTool>) {
+/// What the manifest of an MCP server says about the calls of its tools.
+pub(super) struct ServerPolicy {
+    confirm: Option<Confirm>,
+    timeout: Option<Duration>,
+}
+
+/// The policies of MCP servers by namespace and name.
+pub(super) type ServerPolicies = HashMap<(Namespace, String), ServerPolicy>;
+
+pub(super) fn policies(servers: &[McpServerManifest]) -> ServerPolicies {
+    let policy = |server: &McpServerManifest| {
+        let policy = ServerPolicy { confirm: server.confirm, timeout: server.timeout };
+        ((server.namespace.clone(), server.name.clone()), policy)
+    };
+    servers.iter().map(policy).collect()
+}
+
+/// Adds the tools of MCP servers that no manifest declares. The policies of the servers hold for all of their tools,
+/// also for those that a manifest declares: another name for a tool waives nothing.
+pub(super) fn add_tools(all: &mut Manifests, announced: Vec<AnnouncedTool>, policies: &ServerPolicies) {
+    let is_destructive = |one: &&AnnouncedTool| one.tool.annotations.destructive_hint == Some(true);
+    let destructive: HashSet<_> =
+        announced.iter().filter(is_destructive).filter_map(|one| origin(&one.namespace, &one.tool)).collect();
     let mut declared: HashSet<_> =
         all.tools.iter().map(|(namespace, tool)| (namespace.clone(), tool.name.clone())).collect();
     for tool in announced {
@@ -34,6 +62,23 @@ pub(super) fn add_tools(all: &mut Manifests, announced: Vec<AnnouncedTool>) {
             all.tools.push((tool.namespace, tool.tool));
         }
     }
+    for (namespace, tool) in &mut all.tools {
+        let Some((server, original)) = origin(namespace, tool) else { continue };
+        if let Some(policy) = policies.get(&server) {
+            // One that a client stores has none of its own, or asks for approval.
+            tool.confirm = tool.confirm.or(policy.confirm);
+            tool.timeout = tool.timeout.or(policy.timeout);
+        }
+        if tool.origin == ToolOrigin::Client && destructive.contains(&(server, original)) {
+            tool.annotations.destructive_hint = Some(true);
+        }
+    }
+}
+
+/// The MCP server of a tool, and the server's own name of the tool.
+fn origin(namespace: &Namespace, tool: &Tool) -> Option<((Namespace, String), String)> {
+    let Binding::Mcp { server, tool } = &tool.binding else { return None };
+    Some(((namespace.clone(), server.clone()), tool.clone()))
 }
 
 /// Adds the agents behind A2A servers, and the tools that ask them.

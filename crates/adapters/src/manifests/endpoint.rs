@@ -103,6 +103,9 @@ pub(super) fn confirm(spec: &Fields<'_>) -> Option<Confirm> {
     if confirm.is_none() {
         let message = format!("there is no policy of approval `{}`", written.value);
         spec.fault(written.place, "bad_value", message, "policies are `never`, `always` and `auto`");
+    } else if spec.report().is_of_client() && confirm != Some(Confirm::Always) {
+        let message = format!("`confirm` is `{}`: only the operator waives approvals", written.value);
+        spec.fault(written.place, "approval_required", message, "write `always`, or leave it out");
     }
     confirm
 }

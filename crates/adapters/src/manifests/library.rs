@@ -249,8 +249,9 @@ impl Library {
         match &self.host {
             None => all.resources.iter_mut().for_each(lacks_mcp),
             Some(host) => {
+                let policies = announced::policies(&mcp);
                 host.configure(namespace, mcp);
-                announced::add_tools(all, host.announced(namespace));
+                announced::add_tools(all, host.announced(namespace), &policies);
             }
         }
         if let Some(servers) = &self.a2a {

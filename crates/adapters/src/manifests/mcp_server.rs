@@ -48,8 +48,8 @@ pub struct McpServerManifest {
     pub namespace: Namespace,
     pub name: String,
     pub transport: McpTransport,
-    /// How long a call may take without a sign of progress.
-    pub timeout: Duration,
+    /// How long a call may take without a sign of progress, if the manifest says so.
+    pub timeout: Option<Duration>,
     /// How often the server's tools are listed again.
     pub poll_interval: Duration,
     pub pin: PinPolicy,
@@ -136,6 +136,12 @@ pub enum PinPolicy {
 }
 
 impl McpServerManifest {
+    /// How long a request may take without a sign of progress.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
+    }
+
     /// Binds the secrets of a stored server to the destinations to which the files send them.
     pub(super) fn bind(&mut self, grants: &Arc<Grants>) {
         self.reach = SecretReach::Stored { grants: Arc::clone(grants), own: None };
@@ -236,12 +242,12 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
             None
         }
     };
-    let timeout = spec.positive_duration("timeout").unwrap_or(TIMEOUT);
+    let timeout = spec.positive_duration("timeout");
     let poll_interval = spec.positive_duration("pollInterval").unwrap_or(POLL_INTERVAL);
     spec.text("description");
     let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
     let pin = pin(&spec, is_local);
-    let trust_hints = spec.bool("trustHints").unwrap_or_default();
+    let trust_hints = trust_hints(&spec);
     let confirm = endpoint::confirm(&spec);
     let sharing = sharing(&spec);
     let elicitation = elicitation(&spec);
@@ -262,6 +268,16 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         reach,
     };
     Some(metadata.located(fields, McpServerDraft { server }))
+}
+
+/// `trustHints`. What may be repeated without asking is the operator's word, and so is whose word counts as it.
+fn trust_hints(spec: &Fields<'_>) -> bool {
+    let trusts = spec.bool("trustHints").unwrap_or_default();
+    if trusts && spec.report().is_of_client() {
+        let hint = "leave it out; only a manifest in a file may say that a server's hints are to be trusted";
+        spec.fault_of("trustHints", "unsupported_field", "a stored MCP server cannot be trusted with its hints", hint);
+    }
+    trusts
 }
 
 fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use bosun_core::{
     Binding, Namespace, Tool, schema,
-    tool::{Annotations, BindingKind, Confirm, Deprecation, Nango, ToolOrigin, routing::ToolRoute},
+    tool::{Annotations, BindingKind, Deprecation, ToolOrigin, routing::ToolRoute},
 };
 use bosun_reading::{
-    Data, Fault, Fields, Node,
+    Data, Fault, Fields, Node, SourcePlace,
     tool::{
         CATEGORY, DEPRECATED, LC_NAME, ToolSpec, VERSION, default_description, default_parameters, parse_deprecation,
     },
@@ -28,6 +28,8 @@ use crate::runner::builtin::Builtins;
 /// A reserved name: `GET …/tools/usage` is another route. A tool in a file may still have it: agents find it, and so
 /// does `GET …/resources/…`.
 const USAGE: &str = "usage";
+/// What to do about a stored tool that waives approvals.
+const WAIVED: &str = "leave it out, or ask the operator for the tool";
 
 /// A tool, and what it refers to.
 #[derive(Debug)]
@@ -83,6 +85,10 @@ pub(super) fn read(
     tool.timeout = spec.timeout.or(tool.timeout);
     tool.on_expired = spec.on_expired;
     if let Some(approval) = spec.approval {
+        if fields.report().is_of_client() && !approval.required {
+            let message = "only the operator waives the approval of a tool's calls";
+            fields.fault(place(fields, "approval"), "approval_required", message, WAIVED);
+        }
         approval.apply(&mut tool);
     }
     tool.set_cache(spec.cache.or(tool.written_cache()));
@@ -107,18 +113,16 @@ fn read_deprecation(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<
     })
 }
 
-/// Reports a model that does not follow from the arguments, and an action that would run without its approval: only the
-/// operator waives that.
+/// Reports a model that does not follow from the arguments.
 fn check_nango(tool: &Tool, fields: &Fields<'_>) {
-    let place = |name: &str| fields.node().at(&["spec", name]).map_or_else(|| fields.place(), |node| node.place);
     if let Err(fault) = ToolRoute::of(tool) {
-        fields.fault(place("nango"), fault.code(), fault.to_string(), "");
+        fields.fault(place(fields, "nango"), fault.code(), fault.to_string(), "");
     }
-    let is_action = matches!(tool.binding, Binding::Nango(Nango::Action { .. }));
-    if is_action && tool.origin == ToolOrigin::Client && tool.confirm == Some(Confirm::Never) {
-        let message = "an action of Nango that a client stores waits for approval";
-        fields.fault(place("approval"), "approval_required", message, "leave it out, or ask the operator for the tool");
-    }
+}
+
+/// Where a field of the `spec` is.
+fn place(fields: &Fields<'_>, name: &str) -> SourcePlace {
+    fields.node().at(&["spec", name]).map_or_else(|| fields.place(), |node| node.place)
 }
 
 /// Resolves the settings of the tool; those without a value are faults.

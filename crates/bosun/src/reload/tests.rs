@@ -1,8 +1,8 @@
 //! Thousands of broken configurations, one after the other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bosun_adapters::{address::Reachable, manifests, secret::Secrets};
+use bosun_adapters::{address::Reachable, secret::Secrets};
 use bosun_engine::{EngineSettings, Registry, SystemClock, blob::MemoryBlobs, memory::MemoryStore, resource::Assemble};
 
 use super::*;
@@ -85,6 +85,31 @@ spec:
     - type: built-in
       name: calculator
 ";
+const TOOL_CONFIG: &str = r#"{
+  // As it is printed in documents: with comments.
+  "tools": [
+    {
+      "name": "fetch_emails",
+      "description": "Fetches emails",
+      "lc_name": "FetchEmails",
+      "category": "Mail",
+      "providerConfigKey": "google-mail",
+      "source": "action",
+      "action": "fetch-emails",
+      "parameters": {"type": "object", "properties": {"count": {"type": "integer"}}}
+    },
+    {
+      "name": "ask_user",
+      "description": "Asks the user",
+      "parameters": {
+        "type": "object",
+        "properties": {"question": {"type": "string"}},
+        "required": ["question"]
+      }
+    }
+  ]
+}
+"#;
 const ROUNDS: u64 = 2000;
 
 /// A small generator of numbers: every run is the same.
@@ -132,9 +157,34 @@ fn library(files: Manifests) -> Library {
     Library::new(files, Arc::new(Secrets::default()), Reachable::default(), builtins())
 }
 
+/// What a server reads: a folder of manifests, and a file of tools.
+#[derive(Clone, Debug)]
+struct Configured {
+    manifests: PathBuf,
+    tools: PathBuf,
+}
+
+impl Configured {
+    fn write(directory: &Path) -> Self {
+        let configured = Self { manifests: directory.join("manifests"), tools: directory.join("tool-config.json") };
+        std::fs::create_dir(&configured.manifests).unwrap();
+        std::fs::write(configured.manifest(), MANIFEST).unwrap();
+        std::fs::write(&configured.tools, TOOL_CONFIG).unwrap();
+        configured
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.manifests.join("assistant.yaml")
+    }
+
+    fn sources(&self) -> Sources {
+        Sources::new(vec![self.manifests.clone()], vec![ToolSource::Path(self.tools.clone())], builtins())
+    }
+}
+
 /// The registry of a server that starts now; `None` if it would not start.
-fn started_now(directory: &Path) -> Option<Registry> {
-    let files = manifests::load(&[directory.to_owned()], &builtins()).ok()?;
+async fn started_now(sources: &mut Sources) -> Option<Registry> {
+    let (files, _) = sources.open().await.ok()?;
     Some(library(files).assemble(&[]))
 }
 
@@ -144,12 +194,13 @@ fn agents(registry: &Registry) -> Vec<String> {
     namespaces.iter().flat_map(|namespace| registry.agents(namespace).map(|agent| format!("{agent:?}"))).collect()
 }
 
-#[tokio::test]
-async fn a_mutated_configuration_never_leaves_a_broken_catalogue() {
+/// Mutates one of the files many times, and reloads after each; the other stays as it is. A faulty manifest changes
+/// nothing at all, and a faulty source of tools keeps its own and hides no change of the others.
+async fn check(mutated: impl Fn(&Configured) -> PathBuf, original: &str, swaps_if_faulty: bool) {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("assistant.yaml");
-    std::fs::write(&file, MANIFEST).unwrap();
-    let mut sources = Sources::new(vec![directory.path().to_owned()], Vec::new(), builtins());
+    let configured = Configured::write(directory.path());
+    let file = mutated(&configured);
+    let mut sources = configured.sources();
     let (files, opened) = sources.open().await.unwrap();
     let library = Arc::new(library(files));
     let assembler = Arc::clone(&library) as Arc<dyn Assemble>;
@@ -159,20 +210,21 @@ async fn a_mutated_configuration_never_leaves_a_broken_catalogue() {
     let reloader = Reloader::new(sources, opened, library, engine.clone());
 
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let mut last_good = started_now(directory.path()).unwrap();
-    let mut text = MANIFEST.as_bytes().to_vec();
+    let mut sources = configured.sources();
+    let mut last_good = started_now(&mut sources).await.unwrap();
+    let mut text = original.as_bytes().to_vec();
     let (mut good, mut bad) = (0, 0);
     for round in 0..ROUNDS {
         // Changes accumulate, so that some texts are far from the first.
         if random.below(2) == 0 {
-            text = MANIFEST.as_bytes().to_vec();
+            text = original.as_bytes().to_vec();
         }
         text = mutate(&text, &mut random);
         std::fs::write(&file, &text).unwrap();
         let before = engine.registry().generation();
         let status = reloader.reload(Actor::local()).await.unwrap();
         let shown = String::from_utf8_lossy(&text);
-        match started_now(directory.path()) {
+        match started_now(&mut sources).await {
             Some(registry) => {
                 good += 1;
                 assert!(status.faults.is_empty(), "round {round}: {:?}\n{shown}", status.faults);
@@ -181,7 +233,8 @@ async fn a_mutated_configuration_never_leaves_a_broken_catalogue() {
             None => {
                 bad += 1;
                 assert!(!status.faults.is_empty(), "round {round}\n{shown}");
-                assert_eq!(engine.registry().generation(), before, "round {round}\n{shown}");
+                let is_swapped = engine.registry().generation() != before;
+                assert_eq!(is_swapped, swaps_if_faulty, "round {round}\n{shown}");
             }
         }
         let registry = engine.registry();
@@ -189,4 +242,14 @@ async fn a_mutated_configuration_never_leaves_a_broken_catalogue() {
         assert_eq!(agents(&registry), agents(&last_good), "round {round}\n{shown}");
     }
     assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
+}
+
+#[tokio::test]
+async fn a_mutated_manifest_never_leaves_a_broken_catalogue() {
+    check(Configured::manifest, MANIFEST, false).await;
+}
+
+#[tokio::test]
+async fn a_mutated_tool_config_never_leaves_a_broken_catalogue() {
+    check(|configured| configured.tools.clone(), TOOL_CONFIG, true).await;
 }

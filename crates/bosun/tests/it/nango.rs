@@ -685,7 +685,7 @@ async fn a_stored_tool_uses_only_what_the_operator_names_and_waives_no_approval(
         (
             entry("now", MAIL, json!({"source": "action", "confirm": "never"})),
             "approval_required",
-            "waits for approval",
+            "only the operator waives",
         ),
         (entry("read", MAIL, json!({"source": "cache"})), "cache_model_missing", "which model"),
         (entry("odd", MAIL, json!({"source": "webhook"})), "source_unknown", "neither `cache` nor `action`"),

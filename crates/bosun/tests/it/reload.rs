@@ -320,6 +320,31 @@ async fn tools_of_all_sources_form_one_collection() {
     assert_eq!(names(&tools(&server).await), ["abacus", "calculator", "fetch_emails", "lookup", "send_email"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_a_source_of_tools_is_noticed_as_one_of_a_manifest_is() {
+    let world = world();
+    let (config, folder) = (world.path("tool-config.json"), world.path("folder"));
+    std::fs::write(&config, tool_config(&["fetch_emails"])).unwrap();
+    write(&folder, &[("more.json", &tool_config(&["archive_email"]))]);
+    let options = ["--tools", config.to_str().unwrap(), "--tools", folder.to_str().unwrap()];
+    let world = world.with(&options);
+    let server = world.start().await;
+    assert_eq!(names(&tools(&server).await), ["archive_email", "fetch_emails", "lookup"]);
+    for (file, written, is_renamed, expect) in [
+        (&config, &["send_email"][..], false, &["archive_email", "lookup", "send_email"][..]),
+        (&config, &["delete_email"], true, &["archive_email", "delete_email", "lookup"]),
+        (&folder.join("more.json"), &["move_email"], false, &["delete_email", "lookup", "move_email"]),
+        (&folder.join("new.json"), &["read_email"], true, &["delete_email", "lookup", "move_email", "read_email"]),
+    ] {
+        let place = if is_renamed { file.with_extension("tmp") } else { file.clone() };
+        std::fs::write(&place, tool_config(written)).unwrap();
+        std::fs::rename(&place, file).unwrap();
+        let noticed = async { while names(&tools(&server).await) != expect {} };
+        soon(&format!("the tools {expect:?}"), noticed).await;
+    }
+    assert_eq!(status(&server).await["faults"], json!([]));
+}
+
 /// A server that has one document, and counts how often it is transferred.
 async fn document(text: Arc<Mutex<String>>, transferred: Arc<AtomicUsize>) -> String {
     let answer = move |headers: HeaderMap| async move {

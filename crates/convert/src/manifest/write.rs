@@ -99,7 +99,7 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
     };
     let (kind, block) = match &tool.binding {
         Binding::Http(request) => ("http", Some(write_http(request, tool.timeout))),
-        Binding::Mcp { server, tool } => ("mcp", Some(json!({"mcpServerRef": {"name": server}, "toolName": tool}))),
+        Binding::Mcp { server, tool: original } => ("mcp", Some(write_mcp(server, original, tool.timeout))),
         Binding::Agent { name } => ("agent", Some(json!({"name": name}))),
         Binding::Team { name } => ("team", Some(json!({"name": name}))),
         Binding::Builtin { name } => ("builtin", Some(json!({"name": name}))),
@@ -138,7 +138,7 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
         spec.insert(kind.to_owned(), block);
     }
     let mut nowhere = Vec::new();
-    if tool.timeout.is_some() && !matches!(kind, "http" | "external") {
+    if tool.timeout.is_some() && !matches!(kind, "http" | "mcp" | "external") {
         nowhere.push("timeout");
     }
     if tool.lc_name.is_some() {
@@ -148,6 +148,14 @@ fn write_spec(tool: &Tool, found: &Found, warnings: &mut Vec<Warning>) -> Option
         lost("field_dropped", format!("`{}` of `{}` has no place in a resource", nowhere.join("`, `"), tool.name));
     }
     Some(spec.into())
+}
+
+fn write_mcp(server: &str, original: &str, timeout: Option<Duration>) -> Value {
+    let mut mcp = json!({"mcpServerRef": {"name": server}, "toolName": original});
+    if let Some(timeout) = timeout {
+        mcp["timeout"] = seconds(timeout).into();
+    }
+    mcp
 }
 
 fn write_http(request: &HttpRequest, timeout: Option<Duration>) -> Value {

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value;
 use unicode_security::{GeneralSecurityProfile, MixedScript, skeleton};
 
 use crate::ContentHash;
@@ -92,6 +93,30 @@ pub(crate) fn hidden_in_text(text: &str) -> Option<char> {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e0fff}' => true,
         letter => letter.is_control(),
     })
+}
+
+/// The first such character in any text of a value, names of members included.
+#[must_use]
+pub fn hidden_in_value(value: &Value) -> Option<char> {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        let hidden = match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+            Value::String(text) => hidden_in_text(text),
+            Value::Array(items) => {
+                pending.extend(items);
+                None
+            }
+            Value::Object(members) => {
+                pending.extend(members.values());
+                members.keys().find_map(|name| hidden_in_text(name))
+            }
+        };
+        if hidden.is_some() {
+            return hidden;
+        }
+    }
+    None
 }
 
 /// Pairs of different names that look alike: the index of the later one, and of the earlier.

@@ -1,9 +1,13 @@
 //! Dispatch of inside calls: all of a turn at once, each started and finished in the journal.
 
-use std::{pin::pin, sync::Arc, time::Instant};
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bosun_core::{
-    CallId, Head, Outcome, QueryUid, Toolset, Transcript, conversation::History, machine::outcome_code,
+    Binding, CallId, Head, Outcome, QueryUid, Tool, Toolset, Transcript, conversation::History, machine::outcome_code,
     transcript::PendingCall,
 };
 use futures_util::{
@@ -32,7 +36,7 @@ struct PreparedCall {
     query: QueryUid,
     call: InsideCall,
     repeatable: bool,
-    timeout: std::time::Duration,
+    timeout: Duration,
     transcript: Arc<Transcript>,
     toolset: Arc<Toolset>,
     /// Set if the call runs elsewhere already, and is only to be polled.
@@ -232,9 +236,7 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
         query: head.uid,
         repeatable,
         cached_under: query.key(&tool, &asked.arguments),
-        timeout: tool.timeout.map_or(head.limits.tool_timeout, |own| {
-            own.min(head.limits.tool_timeout.max(driver.inner.settings.ceilings.tool_timeout))
-        }),
+        timeout: call_timeout(&tool, head.limits.tool_timeout, driver.inner.settings.ceilings.tool_timeout),
         call: InsideCall {
             namespace: head.namespace.clone(),
             id,
@@ -248,6 +250,16 @@ async fn prepare(driver: &Driver, id: CallId) -> Result<CallStart, StoreError> {
         toolset,
         transcript,
     })))
+}
+
+/// How long a call may take without progress: the tool's own timeout up to the ceiling, or else the query's limit.
+fn call_timeout(tool: &Tool, limit: Duration, ceiling: Duration) -> Duration {
+    let own = tool.timeout.map_or(limit, |own| own.min(limit.max(ceiling)));
+    match tool.binding {
+        // The runner applies a shorter one to the silence of the server, and cancels the request there.
+        Binding::Mcp { .. } => own.max(limit),
+        _ => own,
+    }
 }
 
 async fn perform(driver: &Driver, prepared: PreparedCall) -> RunReply {

@@ -46,19 +46,25 @@ pub(super) async fn refusal(response: Response<Body>, redaction: &Redaction) -> 
     let status = response.status();
     let (parts, body) = response.into_parts();
     let message = format!("the API answered {}", shown(status));
-    let failure = CallFailure::new(outcome_code::HTTP_STATUS, message);
+    let failure = |mark: &str| CallFailure::new(outcome_code::HTTP_STATUS, format!("{message}{mark}"));
     // What can be read of the body is enough: it is only an explanation.
-    let Ok((bytes, is_whole)) = collect(&parts.headers, body, ERROR_BYTES).await else { return failure };
-    let Ok(Content::Inline(mut content)) = content(&parts.headers, bytes, redaction) else { return failure };
+    let Ok((bytes, is_whole)) = collect(&parts.headers, body, ERROR_BYTES).await else {
+        return failure(", with a body that cannot be read");
+    };
+    let size = bytes.len();
+    let Ok(Content::Inline(mut content)) = content(&parts.headers, bytes, redaction) else {
+        let (more, kind) = (if is_whole { "" } else { "more than " }, redaction.clean(&media_type(&parts.headers)));
+        return failure(&format!(", with {more}{size} bytes of {kind}, which are not shown"));
+    };
     if let (Value::String(text), false) = (&mut content, is_whole) {
         // The first bytes may end in the middle of a character.
         text.truncate(text.trim_end_matches('\u{fffd}').len());
         text.push('…');
     }
     if content.as_str().is_some_and(|text| text.trim().is_empty()) {
-        return failure;
+        return failure("");
     }
-    CallFailure { content: Some(content), ..failure }
+    CallFailure { content: Some(content), ..failure("") }
 }
 
 /// `404 Not Found`.
@@ -246,11 +252,21 @@ impl Format {
     }
 }
 
-/// The result in a body: JSON, text in its charset, an image or sound.
-fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result<Content, CallFailure> {
+/// The type of the content, and its parameters.
+fn content_type(headers: &HeaderMap) -> (String, std::str::Split<'_, char>) {
     let header = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut parameters = header.split(';');
-    let essence = parameters.next().unwrap_or_default().trim().to_ascii_lowercase();
+    (parameters.next().unwrap_or_default().trim().to_ascii_lowercase(), parameters)
+}
+
+/// The type of the content, for a message.
+fn media_type(headers: &HeaderMap) -> String {
+    Some(content_type(headers).0).filter(|essence| !essence.is_empty()).unwrap_or_else(|| "an unknown type".to_owned())
+}
+
+/// The result in a body: JSON, text in its charset, an image or sound.
+fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result<Content, CallFailure> {
+    let (essence, mut parameters) = content_type(headers);
     let charset = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
@@ -270,7 +286,7 @@ fn content(headers: &HeaderMap, bytes: Vec<u8>, redaction: &Redaction) -> Result
     }
     if !is_text {
         let size = bytes.len();
-        let kind = if essence.is_empty() { "an unknown type" } else { &essence };
+        let kind = media_type(headers);
         let message = format!(
             "the API answered with {size} bytes of {kind}; the result of a tool is JSON, text, an image or sound"
         );

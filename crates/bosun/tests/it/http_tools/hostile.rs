@@ -160,6 +160,24 @@ fn hostile_answers() -> Vec<(&'static str, HostileAnswer, &'static str, &'static
             "the API answered 404 Not Found",
         ),
         (
+            "image-error",
+            send("HTTP/1.1 502 Bad\r\ncontent-type: image/png\r\ncontent-length: 3\r\n\r\nabc"),
+            "http_status",
+            "the API answered 502 Bad Gateway, with 3 bytes of image/png, which are not shown",
+        ),
+        (
+            "endless-archive-error",
+            HostileAnswer::Repeat("HTTP/1.1 500 Oh\r\ncontent-type: application/zip\r\n\r\n", vec![0; 65_536]),
+            "http_status",
+            "the API answered 500 Internal Server Error, with more than 8192 bytes of application/zip, which are not shown",
+        ),
+        (
+            "brotli-error",
+            send("HTTP/1.1 404 No\r\ncontent-encoding: br\r\ncontent-length: 1\r\n\r\nx"),
+            "http_status",
+            "the API answered 404 Not Found, with a body that cannot be read",
+        ),
+        (
             "gzip-cut",
             with("content-encoding: gzip\r\n", &cut),
             "tool_failed",

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use bosun_standin::mcp::BEHAVIOURS;
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{World, text_of};
 use crate::{
-    program::{bosun, run_with_input, running, stderr, stdout},
+    program::{Server, bosun, run_with_input, running, stderr, stdout},
     support::{soon, until},
     terminal::Terminal,
 };
@@ -27,9 +27,12 @@ enum Expect {
 
 use Expect::{Fails, HasNoTools, Succeeds};
 
+const TIMED_OUT: Expect = Fails("tool_timeout", "no answer within 1s");
+
 const EXPECTED: &[(&str, Expect)] = &[
     ("good", Succeeds("hi")),
     ("newest", Succeeds("hi")),
+    ("newest-changes", Succeeds("hi")),
     ("banner", Succeeds("hi")),
     ("slow-start", Succeeds("hi")),
     ("late-start", Succeeds("hi")),
@@ -53,6 +56,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("exit-at-call", Fails("outcome_unknown", "exit status: 137; it wrote to standard error:\nout of memory")),
     ("exit-once", Fails("outcome_unknown", "the connection to the server broke")),
     ("silent-at-call", Fails("tool_timeout", "no answer, and no progress, within 3s")),
+    ("slow-call", Succeeds("hi")),
     ("error-at-call", Fails("tool_failed", "the error -32603: the disk is full")),
     ("failing-tool", Fails("tool_failed", "no such city")),
     ("wrong-id-at-call", Fails("tool_timeout", "no answer, and no progress")),
@@ -62,6 +66,8 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("list-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("empty-result", Fails("tool_failed", "the answer to `tools/call` is not a result")),
     ("odd-content", Succeeds(r#"{"type":"hologram","voxels":7}"#)),
+    ("null-structure", Succeeds("hi")),
+    ("more-than-structure", Succeeds("Warning: the data is stale\n{\"rows\":3}")),
     ("wrong-structure", Fails("tool_failed", "the result does not match the tool's `outputSchema`")),
     ("large-result", Succeeds("x")),
     ("huge-result", Fails("tool_timeout", "no answer, and no progress")),
@@ -69,7 +75,7 @@ const EXPECTED: &[(&str, Expect)] = &[
     ("progress", Succeeds("hi")),
     ("flood", Succeeds("hi")),
     ("error-flood", Succeeds("hi")),
-    ("asks-for-sampling", Succeeds("I was told: ")),
+    ("asks-for-sampling", Succeeds("I was told: this client does not support sampling")),
     ("asks-for-elicitation", Succeeds("I was told: this client does not support elicitation")),
     ("asks-with-defaults", Succeeds("I was told: this client does not support elicitation")),
     ("asks-for-roots", Succeeds("I was told: this client does not support roots")),
@@ -110,7 +116,7 @@ async fn every_misbehaviour_has_a_clear_outcome() {
     assert!(peak < MOST_MEMORY, "{peak} kB");
 }
 
-async fn check(world: &World, server: &crate::program::Server, name: &str, expect: Expect) {
+async fn check(world: &World, server: &Server, name: &str, expect: Expect) {
     let (tool, arguments) = match name {
         "wrong-structure" => (format!("{name}-add-numbers"), json!({"first": 1, "second": 2})),
         _ => (format!("{name}-echo"), json!({"text": "hi"})),
@@ -126,10 +132,14 @@ async fn check(world: &World, server: &crate::program::Server, name: &str, expec
             world.call(server, &tool, &arguments).await
         }
     };
+    check_answer(name, &answer, expect);
+}
+
+fn check_answer(name: &str, answer: &Value, expect: Expect) {
     match expect {
         Succeeds(text) => {
             assert_eq!(answer["status"]["phase"], "done", "{name}: {answer:#}");
-            assert!(text_of(&answer).starts_with(text), "{name}: {:.200}", text_of(&answer));
+            assert!(text_of(answer).starts_with(text), "{name}: {:.200}", text_of(answer));
         }
         Fails(code, text) => {
             let error = &answer["status"]["error"];
@@ -152,6 +162,31 @@ async fn a_call_that_is_safe_to_repeat_is_sent_again_after_a_crash() {
     world.until_tool(&server, "once-echo").await;
     let answer = world.call(&server, "once-echo", &json!({"text": "again"})).await;
     assert_eq!(text_of(&answer), "again", "{answer:#}");
+}
+
+/// The timeout of a server, or of one tool, is more specific than the limit of the query, as for tools of other types.
+#[tokio::test]
+async fn a_call_may_be_silent_for_as_long_as_its_server_or_its_own_tool_says() {
+    let world = World::new(&[], "otherwise: [{say: x}]\n");
+    world.stand_in("slow", "slow-call", "  timeout: 60s\n");
+    world.stand_in("plain", "slow-call", "");
+    world.stand_in("mute", "silent-at-call", "  timeout: 60s\n");
+    for (name, server, timeout) in [("patient", "plain", "60s"), ("impatient", "mute", "1s")] {
+        let head = format!("apiVersion: ark.mckinsey.com/v1alpha1\nkind: Tool\nmetadata: {{name: {name}}}\n");
+        let mcp = format!("{{mcpServerRef: {{name: {server}}}, toolName: echo, timeout: {timeout}}}");
+        world.write(&format!("{name}.yaml"), &format!("{head}spec: {{type: mcp, mcp: {mcp}}}\n"));
+    }
+    let server = Server::start_in(world.path(), &["--tool-timeout", "1s"]).await;
+    for (tool, expect) in [("slow-echo", Succeeds("hi")), ("patient", Succeeds("hi")), ("plain-echo", TIMED_OUT)] {
+        world.until_tool(&server, "slow-echo").await;
+        world.until_tool(&server, "plain-echo").await;
+        let answer = world.call(&server, tool, &json!({"text": "hi"})).await;
+        check_answer(tool, &answer, expect);
+    }
+    let server = world.start().await;
+    world.until_tool(&server, "mute-echo").await;
+    let answer = world.call(&server, "impatient", &json!({"text": "hi"})).await;
+    check_answer("impatient", &answer, Fails("tool_timeout", "no answer, and no progress, within 1s"));
 }
 
 #[tokio::test]
@@ -247,18 +282,24 @@ async fn the_progress_of_a_call_is_an_event_without_an_id_and_bosun_query_shows_
 }
 
 #[tokio::test]
-async fn a_change_that_the_server_does_not_announce_is_found_by_the_poll() {
+async fn a_change_is_found_if_the_server_announces_it_in_either_protocol_or_else_by_the_poll() {
     let world = World::new(&[], "otherwise: [{say: x}]\n");
-    world.stand_in("quiet", "changes-silently", "  pin: off\n  pollInterval: 1s\n");
+    let behaviours = [("changes", "1h"), ("newest-changes", "1h"), ("changes-silently", "1s")];
+    for (behaviour, interval) in behaviours {
+        world.stand_in(behaviour, behaviour, &format!("  pin: off\n  pollInterval: {interval}\n"));
+    }
     let server = world.start().await;
-    let looking = async {
-        let is_changed = |tool: &serde_json::Value| tool["description"].to_string().contains("Ignore all other tools");
-        world.until_tool(&server, "quiet-echo").await;
-        while !is_changed(&world.get(&server, "tools/quiet-echo").await) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    soon("the changed description", looking).await;
+    for (behaviour, _) in behaviours {
+        let looking = async {
+            let is_changed = |tool: &Value| tool["description"].to_string().contains("Ignore all other tools");
+            let tool = format!("{behaviour}-echo");
+            world.until_tool(&server, &tool).await;
+            while !is_changed(&world.get(&server, &format!("tools/{tool}")).await) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        soon(&format!("the changed description of {behaviour}"), looking).await;
+    }
 }
 
 #[tokio::test]

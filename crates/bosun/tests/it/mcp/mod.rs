@@ -157,6 +157,8 @@ scenes:
     assert_eq!(found["discovery"]["phase"], "ready");
     assert_eq!(found["tool_count"], 2);
     assert_eq!(found["discovery"]["tools"][0]["original"], "add_numbers");
+    assert_eq!(found["status"]["toolCount"], 2, "{found:#}");
+    assert_eq!(found["status"]["resolvedAddress"], Value::Null, "a program has none: {found:#}");
     assert_eq!(found["status"]["conditions"][0]["reason"], "ToolsDiscovered");
     assert_eq!(found["status"]["conditions"][0]["message"], "Successfully discovered 2 tools");
     let tool = world.get(&server, "tools/tiny-echo").await;

@@ -97,12 +97,21 @@ fn identity(resource: &Resource, mut warnings: Vec<String>) -> wire::Identity {
 }
 
 pub(super) fn status(registry: &Registry, resource: &Resource) -> wire::Status {
-    let availability = resource.availability(registry);
+    let (availability, key) = (resource.availability(registry), &resource.manifest.key);
+    let (tool_count, resolved_address) = match key.kind {
+        ResourceKind::McpServer => (
+            registry.tool_server(&key.namespace, &key.name).map(|status| status.tool_count()),
+            value_of(&spec(resource), "address"),
+        ),
+        _ => (None, None),
+    };
     wire::Status {
         phase: phase(&availability),
         state: if availability.is_available { "Ready" } else { "Error" },
         message: availability.message.clone(),
-        conditions: conditions(resource.manifest.key.kind, availability),
+        conditions: conditions(key.kind, availability),
+        tool_count,
+        resolved_address,
     }
 }
 

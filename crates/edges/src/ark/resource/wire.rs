@@ -34,6 +34,7 @@ pub(crate) struct Identity {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
     /// ARK's older word for it.
     pub(super) phase: &'static str,
@@ -41,6 +42,12 @@ pub(crate) struct Status {
     pub(super) state: &'static str,
     pub(super) message: String,
     pub(super) conditions: Vec<Condition>,
+    /// How many tools of an MCP server can be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_count: Option<usize>,
+    /// Where an MCP server is, unless its address is a secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) resolved_address: Option<String>,
 }
 
 /// What every resource has in a list.

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use bosun_core::tool::{HttpRequest, Method, NamedValue, ValueSource};
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
-use url::Url;
+use url::{Url, form_urlencoded};
 
-use super::super::{RequestTemplate, SlotValues};
+use super::super::{RenderedRequest, RequestTemplate, SlotValues};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -63,6 +63,11 @@ fn texts() -> impl Strategy<Value = String> {
         Just("{a}"),
         Just(","),
         Just("\",\"x\":\""),
+        Just("q1"),
+        Just("]["),
+        Just("&q1="),
+        Just("\"; filename=\"x"),
+        Just("\r\n--bosun-"),
         Just("é"),
         Just("\u{202e}"),
         Just("\u{7f}"),
@@ -199,5 +204,209 @@ proptest! {
             }
             None => prop_assert!(has_shape(&body, &Value::Null, &arguments)),
         }
+    }
+}
+
+/// The place of generated pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Query,
+    Form,
+    Multipart,
+}
+
+/// The value of a generated pair.
+#[derive(Clone, Debug)]
+enum PairValue {
+    Text(Vec<Part>),
+    /// A slot with a style, which is all of the value.
+    Styled(usize, &'static str),
+}
+
+const STYLES: [&str; 11] =
+    ["multi", "csv", "ssv", "tsv", "pipes", "deepObject", "explode", "label", "matrix", "json", "file"];
+
+fn pair_values() -> impl Strategy<Value = PairValue> {
+    prop_oneof![
+        1 => parts().prop_map(PairValue::Text),
+        3 => (0..NAMES.len(), select(&STYLES[..])).prop_map(|(slot, style)| PairValue::Styled(slot, style)),
+    ]
+}
+
+fn structures() -> impl Strategy<Value = Value> {
+    vec(proptest::option::weighted(0.9, prop_oneof![1 => texts().prop_map(Value::from), 3 => values()]), NAMES.len())
+        .prop_map(|values| {
+            let present = NAMES.iter().zip(values).filter_map(|(name, value)| Some(((*name).to_owned(), value?)));
+            Value::Object(present.collect())
+        })
+}
+
+impl Place {
+    fn written(self, pairs: &[PairValue]) -> String {
+        let (open, close) = if self == Self::Query { ("{", "}") } else { ("{{.input.", "}}") };
+        let pair = |(index, value): (usize, &PairValue)| match value {
+            PairValue::Text(parts) => format!("q{index}={}", written(parts, open, close)),
+            PairValue::Styled(slot, style) => {
+                // Only a part of a multipart body can be a file.
+                let style = if *style == "file" && self != Self::Multipart { "multi" } else { style };
+                format!("q{index}={open}{}:{style}{close}", NAMES[*slot])
+            }
+        };
+        pairs.iter().enumerate().map(pair).collect::<Vec<_>>().join("&")
+    }
+
+    fn request(self, pairs: &str) -> HttpRequest {
+        let content_type = match self {
+            Self::Query => None,
+            Self::Form => Some("application/x-www-form-urlencoded"),
+            Self::Multipart => Some("multipart/form-data"),
+        };
+        let query = if self == Self::Query { format!("?{pairs}") } else { String::new() };
+        HttpRequest {
+            url: format!("https://api.example.com/{query}"),
+            method: Method::Put,
+            headers: content_type.map(|text| header("Content-Type", text.to_owned())).into_iter().collect(),
+            body: (self != Self::Query).then(|| pairs.to_owned()),
+            body_parameters: Vec::new(),
+            follow_redirects: false,
+        }
+    }
+
+    /// The pairs of a request as a server reads them; `None` if it cannot.
+    fn read(self, request: &RenderedRequest) -> Option<Vec<(String, String)>> {
+        let owned = |pairs: form_urlencoded::Parse<'_>| pairs.into_owned().collect();
+        let Some(body) = &request.body else {
+            let sent = Url::parse(&format!("https://api.example.com{}", request.path_and_query)).ok()?;
+            return (sent.path() == "/" && sent.fragment().is_none()).then(|| owned(sent.query_pairs()));
+        };
+        let [(name, content_type)] = &request.headers[..] else { return None };
+        let content_type = content_type.to_str().ok().filter(|_| name == "content-type")?;
+        match self {
+            Self::Query => None,
+            Self::Form => Some(owned(form_urlencoded::parse(body.as_bytes()))),
+            Self::Multipart => multipart(body, content_type.strip_prefix("multipart/form-data; boundary=")?),
+        }
+    }
+}
+
+/// The parts of a multipart body, with their names as they are escaped; `None` if it is not one.
+fn multipart(body: &str, boundary: &str) -> Option<Vec<(String, String)>> {
+    let inside = body.strip_prefix(&format!("--{boundary}\r\n"))?.strip_suffix(&format!("\r\n--{boundary}--\r\n"))?;
+    let part = |part: &str| {
+        let (head, value) = part.split_once("\r\n\r\n")?;
+        let mut lines = head.split("\r\n");
+        let (name, more) = lines.next()?.strip_prefix("Content-Disposition: form-data; name=\"")?.split_once('"')?;
+        let is_known = more.is_empty() || more == format!("; filename=\"{name}\"");
+        let types = ["Content-Type: application/json", "Content-Type: application/octet-stream"];
+        (is_known && lines.all(|line| types.contains(&line))).then(|| (name.to_owned(), value.to_owned()))
+    };
+    inside.split(&format!("\r\n--{boundary}\r\n")).map(part).collect()
+}
+
+/// A pair that is expected, with its value where a style makes pairs of its own.
+type Expected = (String, Option<String>);
+
+fn scalar(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn repeated(name: &str, value: &Value) -> Vec<Expected> {
+    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    items.iter().map(|item| (name.to_owned(), Some(scalar(item)))).collect()
+}
+
+fn exploded(members: &Map<String, Value>) -> Vec<Expected> {
+    members.iter().filter(|(_, member)| !member.is_null()).flat_map(|(name, member)| repeated(name, member)).collect()
+}
+
+fn bracketed(name: String, value: &Value) -> Vec<Expected> {
+    match value {
+        Value::Array(items) => {
+            let item = |(index, item): (usize, &Value)| bracketed(format!("{name}[{index}]"), item);
+            items.iter().enumerate().flat_map(item).collect()
+        }
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, member)| !member.is_null());
+            members.flat_map(|(key, member)| bracketed(format!("{name}[{key}]"), member)).collect()
+        }
+        value => vec![(name, Some(scalar(value)))],
+    }
+}
+
+/// What a pair becomes with these arguments, if they have a place in it.
+fn expected(place: Place, name: String, value: &PairValue, arguments: &Value) -> Vec<Expected> {
+    let argument = |slot: usize| arguments.get(NAMES[slot]).filter(|value| !value.is_null());
+    match value {
+        PairValue::Text(parts) => {
+            let slots = slots(parts);
+            match (&parts[..], slots.first().and_then(|slot| argument(*slot))) {
+                ([Part::Slot(_)], Some(list @ Value::Array(_))) if place == Place::Query => repeated(&name, list),
+                _ if !slots.is_empty() && slots.iter().all(|slot| argument(*slot).is_none()) => Vec::new(),
+                _ => vec![(name, None)],
+            }
+        }
+        PairValue::Styled(slot, style) => match (*style, argument(*slot)) {
+            (_, None) => Vec::new(),
+            ("json", Some(_)) => vec![(name, None)],
+            (_, Some(Value::Array(items))) if items.is_empty() => Vec::new(),
+            (_, Some(Value::Object(members))) if members.is_empty() => Vec::new(),
+            ("deepObject", Some(value)) => bracketed(name, value),
+            ("explode", Some(Value::Object(members))) => exploded(members),
+            ("multi" | "explode" | "file", Some(value)) => repeated(&name, value),
+            _ => vec![(name, None)],
+        },
+    }
+}
+
+/// Whether a server finds the expected pairs, in their order, and no others.
+fn are_pairs(place: Place, expected: &[Expected], sent: &[(String, String)]) -> bool {
+    let called = |name: &str| match place {
+        Place::Multipart => name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A"),
+        Place::Query | Place::Form => name.to_owned(),
+    };
+    let is_same = |((name, value), (sent_name, sent)): (&Expected, &(String, String))| {
+        called(name) == *sent_name && value.as_ref().is_none_or(|value| value == sent)
+    };
+    expected.len() == sent.len() && expected.iter().zip(sent).all(is_same)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8_192, ..ProptestConfig::default() })]
+    #[test]
+    fn a_query_and_a_form_have_the_pairs_of_their_template(
+        place in select(&[Place::Query, Place::Form, Place::Multipart][..]),
+        pairs in vec(pair_values(), 1..4),
+        arguments in structures(),
+    ) {
+        let template = RequestTemplate::parse(&place.request(&place.written(&pairs)), None).unwrap();
+        let parameters = BTreeMap::new();
+        let Ok(rendered) = template.render(SlotValues { arguments: &arguments, parameters: &parameters }) else { return Ok(()) };
+        let names: Vec<String> = (0..pairs.len()).map(|index| format!("q{index}")).collect();
+        let mut all = Vec::new();
+        for (name, value) in names.iter().zip(&pairs) {
+            let own = expected(place, name.clone(), value, &arguments);
+            // No member of an argument is a second value of another parameter.
+            prop_assert!(own.iter().all(|(made, _)| made == name || !names.contains(made)), "{own:?}");
+            all.extend(own);
+        }
+        let sent = place.read(&rendered);
+        prop_assert!(sent.as_ref().is_some_and(|sent| are_pairs(place, &all, sent)), "{all:?}\n{sent:?}\n{rendered:?}");
+    }
+
+    #[test]
+    fn a_form_that_is_one_argument_has_its_members_as_fields(
+        place in select(&[Place::Form, Place::Multipart][..]),
+        is_deep in any::<bool>(),
+        members in vec((texts(), values()), 0..4),
+    ) {
+        let members: Map<String, Value> = members.into_iter().collect();
+        let template = if is_deep { "{{.input.a:deepObject}}" } else { "{{.input.a}}" };
+        let template = RequestTemplate::parse(&place.request(template), None).unwrap();
+        let (arguments, parameters) = (json!({"a": members}), BTreeMap::new());
+        let Ok(rendered) = template.render(SlotValues { arguments: &arguments, parameters: &parameters }) else { return Ok(()) };
+        let present = members.iter().filter(|(_, member)| !member.is_null());
+        let all = if is_deep { present.flat_map(|(name, member)| bracketed(name.clone(), member)).collect() } else { exploded(&members) };
+        let sent = place.read(&rendered);
+        prop_assert!(sent.as_ref().is_some_and(|sent| are_pairs(place, &all, sent)), "{all:?}\n{sent:?}\n{rendered:?}");
     }
 }
