@@ -3,7 +3,7 @@
     compare.py BOSUN FILE|FOLDER …
 
 Each description is converted with `bosun convert --to ark-manifest --server` to a server of this script, `bosun serve` runs every tool twice,
-with all of its arguments and with the required ones, and openapi-core reads the requests by the description. What it reads must be what was
+with all of its arguments and with the required ones, and openapi-core, or bravado-core for Swagger 2, reads the requests by the description. What it reads must be what was
 given, and nothing else. At least 99.5 % must be right, the others must have a warning of the converter; every one of them is printed. TOOLS in the environment bounds the tools of one
 description, which are spread over it.
 """
@@ -22,12 +22,13 @@ from urllib.error import HTTPError
 from urllib.parse import parse_qsl, unquote
 from urllib.request import Request, urlopen
 
+import swagger
 import yaml
 from jsonschema import Draft202012Validator
 from openapi_core import Config, OpenAPI
 from openapi_core.datatypes import RequestParameters
 from sample import sample
-from second import complete, deserializers, follow, is_json, operations, plain
+from second import bundled, complete, deserializers, follow, is_json, operations, plain
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 
@@ -137,15 +138,54 @@ class Tally:
         return share >= 99.5 and not self.counts["wrong"] and not self.counts["the manifests are refused"]
 
 
-def compare(bosun, file, origin, tally):
+def load(file):
     text = file.read_text()
-    document = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader)
-    if not isinstance(document, dict) or "openapi" not in document:
-        return tally.add("skipped: not OpenAPI 3")
-    own = ((document.get("servers") or [{}])[0] or {}).get("url", "")
-    base = own.rstrip("/") if re.match(r"/(?!/)", own) else ""
+    return json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, Loader)
+
+
+def server_of(document):
+    """The URL of the server that a description names, with the defaults of its variables; "" without one."""
+    if "swagger" in document:
+        host, base = document.get("host"), (document.get("basePath") or "").rstrip("/")
+        schemes = document.get("schemes") or ["https"]
+        return f"{'https' if 'https' in schemes else schemes[0]}://{host}{base}" if host else base
+    server = (document.get("servers") or [{}])[0] or {}
+    variables = server.get("variables") or {}
+    url = re.sub(r"\{([^}]*)\}", lambda found: str((variables.get(found[1]) or {}).get("default", "{}")), server.get("url", ""))
+    return (f"https:{url}" if url.startswith("//") else url).rstrip("/")
+
+
+def compare_servers(bosun, file, document, tools, origin, tally):
+    """Without `--server`, the tools have the server of the description; whether it is an address is decided by the converter."""
+    servers = {server_of(one) for one in [document, *servers_below(document)]}
+    converted = subprocess.run([bosun, "convert", file, "--to", "ark-manifest"], capture_output=True, text=True, check=False)
+    paths = {tool["metadata"]["name"]: tool["spec"]["http"]["url"].removeprefix(origin) for tool in tools}
+    for tool in filter(None, yaml.load_all(converted.stdout, Loader)):
+        name, url = tool["metadata"]["name"], tool["spec"]["http"]["url"]
+        path = paths.get(name)
+        if path is not None and not any(url == server + path.removeprefix(server if server.startswith("/") else "") for server in servers):
+            tally.add("wrong", f"{file}: {name}: {url} is not at {servers}")
+
+
+def servers_below(document):
+    """Paths and operations that have servers of their own."""
+    for item in (document.get("paths") or {}).values():
+        item = follow(document, item)
+        yield from (one for one in [item, *(item or {}).values()] if isinstance(one, dict) and one.get("servers"))
+
+
+def compare(bosun, file, origin, tally):
+    document = load(file)
+    if not isinstance(document, dict) or not {"openapi", "swagger"} & set(document):
+        return tally.add("skipped: no description of an API")
+    document = bundled(document, file, load)
+    own = server_of(document)
+    base = own if re.match(r"/(?!/)", own) else ""
+    is_swagger = "swagger" in document
+    (swagger.complete if is_swagger else complete)(document)
+    # A test of its own compares the servers, before they are replaced.
+    original = bundled(load(file), file, load)
     document["servers"] = [{"url": origin + base}]
-    complete(document)
     with tempfile.TemporaryDirectory() as folder:
         manifests = pathlib.Path(folder, "agents")
         manifests.mkdir()
@@ -154,6 +194,7 @@ def compare(bosun, file, origin, tally):
         pathlib.Path(manifests, "tools.yaml").write_text(converted.stdout)
         for tool in tools:
             write_secrets(tool["spec"]["http"], folder)
+        compare_servers(bosun, file, original, tools, origin, tally)
         most = int(os.environ.get("TOOLS", len(tools)))
         tools = tools[:: max(1, -(-len(tools) // most))] if tools else []
         if not tools:
@@ -163,7 +204,8 @@ def compare(bosun, file, origin, tally):
             if not server.address:
                 return tally.add("the manifests are refused", f"{file}: {server.log()[-600:]}")
             for tool in tools:
-                Comparison(server, file, document, origin, base, tool, converted.stderr, tally).run()
+                kind = SwaggerComparison if is_swagger else Comparison
+                kind(server, file, document, origin, base, tool, converted.stderr, tally).run()
 
 
 def write_secrets(request, folder):
@@ -199,7 +241,7 @@ class Comparison:
         filled = re.sub(r"\{[^}]*\}", "x", own)
         others = {one: value for one, value in self.document["paths"].items() if not re.fullmatch(pattern(one), filled)}
         paths = {own: {"parameters": item["parameters"], method: operation}, **others}
-        self.api = OpenAPI.from_dict({**self.document, "paths": paths}, config=Config(spec_validator_cls=None, extra_media_type_deserializers=deserializers()))
+        self.prepare(paths, path, method, operation)
         properties, required = schema.get("properties", {}), schema.get("required", [])
         self.path, self.operation = path, operation
         self.parameters = placed([follow(self.document, one) for one in (item.get("parameters") or []) + (operation.get("parameters") or [])])
@@ -211,6 +253,9 @@ class Comparison:
         self.call(schema, everything)
         if set(required) < set(everything):
             self.call(schema, {key: value for key, value in everything.items() if key in required})
+
+    def prepare(self, paths, *_):
+        self.api = OpenAPI.from_dict({**self.document, "paths": paths}, config=Config(spec_validator_cls=None, extra_media_type_deserializers=deserializers()))
 
     def left_out(self, properties):
         """The parts of the request that are described, that the tool does not take and that no warning names."""
@@ -247,7 +292,8 @@ class Comparison:
         alternatives = self.operation["x-security"]
         return not alternatives or any(all(self.credential(name) in sent for name in one) for one in alternatives)
 
-    def call(self, schema, arguments):
+    def received(self, schema, arguments):
+        """The request of a call; None if there was none, which is counted."""
         try:
             fault = next(Draft202012Validator(schema).iter_errors(arguments), None)
         except re.error:  # a pattern that only the language of the description has
@@ -258,7 +304,12 @@ class Comparison:
         answer = self.server.run(self.name, arguments)
         if Recorder.last is None:
             return self.tally.add("refused with a message", f"{self.where}: {answer[:500]}")
-        received = Received(self.origin)
+        return Received(self.origin)
+
+    def call(self, schema, arguments):
+        received = self.received(schema, arguments)
+        if received is None:
+            return None
         try:
             result = self.api.unmarshal_request(received)
             result.raise_for_errors()
@@ -313,6 +364,50 @@ class Comparison:
             _, name, parameter = self.parameters[key]
             known |= set(arguments[key]) if exploded(self.document, parameter) else {name}
         return {name for name, _ in received.pairs if not {name, name.lower(), name.split("[")[0]} & known}
+
+
+class SwaggerComparison(Comparison):
+    """The same for Swagger 2, whose bodies and fields of forms are parameters; in the tool they are `body`."""
+
+    def prepare(self, _, path, method, operation):
+        self.reader = swagger.Reader(self.document, self.base, path, method, operation)
+        place_of = {one["name"]: one["in"] for one in operation["parameters"]}
+        self.fields = {name for name, place in place_of.items() if place == "formData"}
+        self.body = next((name for name, place in place_of.items() if place == "body"), None)
+
+    def left_out(self, properties):
+        in_body = {key for key, (place, _, _) in self.parameters.items() if place in {"body", "formData"}}
+        self.parameters = {key: value for key, value in self.parameters.items() if key not in in_body}
+        left_out = super().left_out(properties)
+        has_body = {"body", "request_body"} & (set(properties) - set(self.parameters))
+        if in_body and not has_body and "the optional body is left out" not in self.warnings:
+            left_out.append("body")
+        return left_out
+
+    def call(self, schema, arguments):
+        received = self.received(schema, arguments)
+        if received is None:
+            return None
+        try:
+            values = self.reader.read(received)
+        except Exception as error:
+            return self.tally.add("wrong", f"{self.where}: {Recorder.last[1][:200]} {Recorder.last[3][:200]}: {type(error).__name__}: {error}")
+        read = {key: values[name] for key, (_, name, _) in self.parameters.items() if name in values and key in arguments}
+        key = next((key for key in ("request_body", "body") if key in arguments and key not in self.parameters), None)
+        if key and self.body:
+            # bravado-core adds the members that are absent.
+            read[key] = json.loads(received.body) if is_json(received.mimetype) else values.get(self.body)
+        elif key:
+            read[key] = {name: value for name, value in values.items() if name in self.fields}
+        # Whatever is not JSON has texts only.
+        given = {one: value if one == key and self.body else texts_of(value) for one, value in arguments.items()}
+        read = {one: value if one == key and self.body else texts_of(value) for one, value in read.items()}
+        different = {one: (value, read.get(one)) for one, value in given.items() if read.get(one) != value}
+        if used := self.undescribed(arguments, received):
+            different["sent and not given"] = used
+        if not self.has_credentials(received):
+            different["credentials"] = self.operation["x-security"]
+        return self.tally.add(*(("wrong", f"{self.where}: {Recorder.last[1]} {different}") if different else ("right",)))
 
 
 def is_form(media):

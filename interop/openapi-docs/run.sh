@@ -1,6 +1,6 @@
 #!/bin/sh
 # Sends the request of every http tool that OpenAPI descriptions become, with arguments made from its schema, and has a
-# second reader of the descriptions, openapi-core, say what it received. Over our own descriptions, or over the files and
+# second reader of the descriptions, openapi-core or bravado-core, say what it received. Over our own descriptions, or over the files and
 # folders that are given.
 set -eu
 cd "$(dirname "$0")/../.."

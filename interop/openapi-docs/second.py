@@ -85,6 +85,32 @@ def lists(value):
 style_deserializers.update(spaceDelimited=space_delimited, deepObject=deep_object)
 
 
+def bundled(document, file, load):
+    """The description with the files that it refers to, as members of its root."""
+    files = {}
+
+    def name_of(reference, own):
+        name, _, pointer = reference.partition("#")
+        if "://" in name or not (name or own):
+            return reference
+        path = own if not name else (own or file).parent.joinpath(name).resolve()
+        if str(path) not in files:
+            files[str(path)] = {}
+            if path.is_file():
+                files[str(path)] = rewritten(load(path), path)
+        return f"#/x-files/{str(path).replace('~', '~0').replace('/', '~1')}{pointer}"
+
+    def rewritten(value, own):
+        if isinstance(value, list):
+            return [rewritten(item, own) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: name_of(one, own) if key == "$ref" and isinstance(one, str) else rewritten(one, own) for key, one in value.items()}
+
+    whole = rewritten(document, None)
+    return {**whole, "x-files": files} if files else whole
+
+
 def follow(root, value):
     for _ in range(16):
         if not isinstance(value, dict) or not str(value.get("$ref", "")).startswith("#/"):

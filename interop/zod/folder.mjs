@@ -76,12 +76,19 @@ function withLines(context) {
 
 /**
  * Runs a file, for which `zod` alone is the version `bare`, and returns the tools that it made, by name; those of the
- * Vercel AI SDK by their lines.
+ * Vercel AI SDK by their lines. `places` has the lines of those with a name that this file itself made, as it was run.
  */
 async function run(file, bare) {
   const made = new Map();
+  // By tool with a name: where in this file it was made. Others come out of the files that it imports.
+  const places = new Map();
   const add = (name, schema, shape) => {
-    if (typeof name === 'string') made.set(name, jsonSchema(schema, shape));
+    if (typeof name !== 'string') return;
+    made.set(name, jsonSchema(schema, shape));
+    // The first caller outside of this script.
+    const caller = new Error().stack.split('\n').slice(1).find((line) => !line.includes(import.meta.url) && /:\d+:\d+\)?$/.test(line));
+    const place = caller?.split(`${file}:`)[1];
+    if (place) places.set(name, parseInt(place, 10));
   };
   const server = () => new Proxy(function () {}, {
     get: (_, key) => {
@@ -169,7 +176,7 @@ async function run(file, bare) {
       // It wanted something else than a server.
     }
   }
-  return made;
+  return { made, places };
 }
 
 /** What a program finds around it; whatever it begins there has no effect. */
@@ -205,8 +212,9 @@ for (const name of readdirSync(folder, { recursive: true }).sort()) {
   const bare = installed(file) ?? assumed;
   const { tools, faults } = JSON.parse(spawnSync(program, [file, bare], { encoding: 'utf8', maxBuffer: 1 << 28 }).stdout || '{"tools":[],"faults":[]}');
   let made;
+  let places;
   try {
-    made = await run(path.resolve(file), bare);
+    ({ made, places } = await run(path.resolve(file), bare));
   } catch (error) {
     counts['not run'] += 1;
     console.log(`${name}: not run: ${error.message}`);
@@ -232,7 +240,9 @@ for (const name of readdirSync(folder, { recursive: true }).sort()) {
     }
   }
   // Every tool of this file that has a place was found, or refused with a reason.
-  const missed = [...made.keys()].filter((key) => typeof key === 'number');
+  // A loop makes many at one place.
+  const sites = [...made.keys()].map((key) => (typeof key === 'number' ? key : places.has(key) ? `run:${places.get(key)}` : undefined));
+  const missed = [...new Set(sites)].filter((site) => site !== undefined);
   if (missed.length > faults.length) {
     counts['not found'] += missed.length - faults.length;
     console.log(`${name}: of the tools at the lines ${missed.join(', ')}, ${missed.length - faults.length} were neither found nor refused`);

@@ -4,9 +4,10 @@
 //! schemas by the open rules, duplicate names, extensions that contradict `required`. All are reported at once, in
 //! the order of the text.
 
-use std::cell::OnceCell;
+use std::{borrow::Cow, cell::OnceCell};
 
 use bosun_core::{
+    audit::redact_text,
     schema::normalize,
     tool::{
         definition::{self, Rules},
@@ -205,6 +206,12 @@ impl Remark {
         let Self { severity, mut path, code, message, hint } = self;
         if place_in_source(&path) == Some(place) {
             path.clear();
+        }
+        // The path of an operation may have a key in its query.
+        if path.contains('?')
+            && let Cow::Owned(shown) = redact_text(&path)
+        {
+            path = shown;
         }
         ToolProblem { severity, place, path, code, message, hint }
     }

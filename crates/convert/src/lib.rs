@@ -100,6 +100,7 @@
 //! assert_eq!(codes, [(3, "cache_model_missing"), (4, "unknown_field")]);
 //! ```
 
+mod address;
 mod check;
 mod fields;
 mod format;
@@ -169,6 +170,8 @@ pub struct ConvertOptions<'a> {
     pub zod: Option<ZodVersion>,
     /// The version that `import … from "zod"` means, by what is installed.
     pub zod_installed: Option<ZodVersion>,
+    /// What is asked for in place of a version, such as `latest`: what `import … from "zod"` means is then assumed.
+    pub zod_unclear: Option<&'a str>,
     /// The side of a Zod schema that is described.
     pub io: ZodIo,
     /// The agent of an n8n workflow whose tools are read; all of them where absent.
@@ -260,6 +263,7 @@ fn read_source(text: &str, options: ConvertOptions<'_>) -> Result<Conversion, Co
     let zod_options = zod::ZodOptions {
         version: options.zod,
         installed: options.zod_installed,
+        unclear: options.zod_unclear,
         io: options.io,
         files: options.files,
     };

@@ -162,3 +162,164 @@ paths:
     let reason = "the name of the query parameter `a, or {b}` cannot be that of a slot";
     assert!(matches!(&docks.inside, InsideTool::Never(why) if why == reason), "{:?}", docks.inside);
 }
+
+/// A path of Swagger 2 in a file of its own, its operation behind a chain of references.
+#[test]
+fn swagger_in_several_files_is_that_of_one_file() {
+    let item = json!({
+        "parameters": [{"$ref": "#/ids"}],
+        "get": {"$ref": "operation.yaml#/list"},
+        "post": {"operationId": "add", "summary": "S", "parameters": [
+            {"name": "boat", "in": "body", "required": true, "schema": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        ]},
+        "ids": {"name": "ids", "in": "query", "type": "array", "collectionFormat": "csv", "items": {"type": "integer"}},
+    });
+    let files = Files(BTreeMap::from([
+        ("a.yaml", "$ref: b.yaml\n".to_owned()),
+        ("b.yaml", item.to_string()),
+        ("operation.yaml", "list: {$ref: '#/other'}\nother: {operationId: list, summary: S}\n".to_owned()),
+    ]));
+    let text = "swagger: '2.0'\nhost: pier.example.com\npaths: {/boats: {$ref: a.yaml}}\n";
+    let conversion = read(text, ConvertOptions { files: Some(&files), ..ConvertOptions::default() }).unwrap();
+    assert_eq!(codes(&conversion), []);
+    let [list, add] = &conversion.tools[..] else { panic!("{:?}", conversion.tools) };
+    let ids = json!({"type": "array", "items": {"type": "integer"}});
+    assert_eq!((list.tool.name.as_str(), &list.tool.parameters["properties"]), ("list", &json!({"ids": ids})));
+    assert_eq!(url(list), "https://pier.example.com/boats?ids={ids:csv}");
+    assert_eq!(add.tool.parameters["properties"]["body"]["properties"], json!({"name": {"type": "string"}}));
+    let InsideTool::AsRequest(request) = &add.inside else { panic!("{:?}", add.inside) };
+    assert_eq!(request.http.body.as_deref(), Some("{{.input.body}}"));
+}
+
+/// References are copied to their places, so many of them to one large path would multiply it.
+#[test]
+fn swagger_copies_a_bounded_number_of_values() {
+    let large: Vec<usize> = (0..100_000).collect();
+    let paths: serde_json::Map<_, _> =
+        (0..20).map(|index| (format!("/{index}"), json!({"$ref": "#/x-large"}))).collect();
+    let text = json!({
+        "swagger": "2.0", "host": "e.example.com", "paths": paths,
+        "x-large": {"get": {"summary": "S", "parameters": [{"name": "a", "in": "query", "type": "integer", "enum": large}]}},
+    });
+    let conversion = read(&text.to_string(), ConvertOptions::default()).unwrap();
+    assert!(conversion.tools.len() < 10, "{} tools", conversion.tools.len());
+    assert!(conversion.faults.iter().any(|fault| fault.code == "too_large"), "{:?}", conversion.faults);
+}
+
+#[track_caller]
+fn url(found: &bosun_convert::Found) -> &str {
+    let InsideTool::AsRequest(request) = &found.inside else { panic!("{:?}", found.inside) };
+    &request.http.url
+}
+
+/// The only tool of a description with this server, this path and these parameters.
+fn of(server: serde_json::Value, path: &str, parameters: serde_json::Value) -> bosun_convert::Found {
+    let api = json!({
+        "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": [server],
+        "paths": {path: {"get": {"operationId": "x", "summary": "S", "parameters": parameters}}},
+    });
+    let conversion = read(&api.to_string(), ConvertOptions::default()).unwrap();
+    conversion.tools.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_server_without_a_whole_address_is_an_obstacle() {
+    for server in [
+        "https://a.example.com/v1?k=1",
+        "https://a.example.com/v1#x",
+        "https://{host}.example.com",
+        "https://<x>.example.com",
+        "https://a b.example.com",
+        "https://user:pass@a.example.com",
+        "https://",
+        "https://:80/x",
+    ] {
+        let found = of(json!({"url": server}), "/x", json!([]));
+        let InsideTool::Never(reason) = found.inside else { panic!("{server}: {:?}", found.inside) };
+        assert!(reason.starts_with("the server's URL") && !reason.contains("pass@"), "{reason}");
+    }
+    for (server, expect) in [
+        ("http://localhost:80/v1/", "http://localhost:80/v1/x"),
+        ("https://[::1]/", "https://[::1]/x"),
+        ("//api.example.com.", "https://api.example.com./x"),
+    ] {
+        assert_eq!(url(&of(json!({"url": server}), "/x", json!([]))), expect);
+    }
+}
+
+#[test]
+fn a_parameter_that_is_in_the_path_too_is_sent_once() {
+    let server = || json!({"url": "https://a.example.com"});
+    let parameter = |required| json!([{"name": "a", "in": "query", "required": required, "schema": {"type": "array", "items": {}}, "explode": false}]);
+    let found = of(server(), "/x?b=1&a={a}", parameter(false));
+    assert_eq!(url(&found), "https://a.example.com/x?b=1&a={a:csv}");
+    assert_eq!(url(&of(server(), "/x?a={a}", parameter(false))), "https://a.example.com/x?a={a:csv}");
+    // A fixed value is the path's own.
+    let found = of(server(), "/x?a=list", parameter(true));
+    assert_eq!(url(&found), "https://a.example.com/x?a=list");
+    let InsideTool::AsRequest(request) = &found.inside else { panic!("{:?}", found.inside) };
+    assert_eq!(request.losses[0].code, "parameter_dropped");
+    assert_eq!(request.takes.as_ref().unwrap().parameters["properties"], json!({}));
+}
+
+#[test]
+fn secrets_of_a_description_are_not_copied() {
+    let key = "sk-proj-not-a-real-key-0123456789";
+    let found = of(
+        json!({"url": "https://a.example.com"}),
+        "/q?api_key=hunter2&x={x}",
+        json!([
+            {"name": "x", "in": "query", "schema": {"type": "string", "default": key, "description": format!("As {key}.")}},
+            {"name": "token", "in": "query", "schema": {"type": "string", "default": "hunter2hunter2hunter2"}},
+        ]),
+    );
+    let shown = format!("{found:?}");
+    assert!(!shown.contains("not-a-real") && !shown.contains("hunter2hunter2"), "{shown}");
+    assert_eq!(url(&found), "https://a.example.com/q?api_key={{.api-key}}&x={x}&token={token}");
+    let InsideTool::AsRequest(request) = &found.inside else { panic!("{:?}", found.inside) };
+    assert_eq!((request.losses[0].code, request.http.body_parameters.len()), ("secret_needed", 1));
+    assert!(!request.losses[0].message.contains("hunter2"), "{}", request.losses[0]);
+    // A name that is made of the path has no secret either.
+    let api = "openapi: 3.0.0\nservers: [{url: 'https://a.example.com'}]\npaths: {'/q?api_key=hunter2': {get: {}}}\n";
+    let conversion = read(api, ConvertOptions::default()).unwrap();
+    let tool = &conversion.tools[0].tool;
+    assert_eq!((tool.name.as_str(), tool.description.as_str()), ("get_q_api_key", "GET /q?api_key=…"));
+    assert!(
+        conversion.warnings.iter().all(|warning| !warning.message.contains("hunter2")),
+        "{:?}",
+        conversion.warnings
+    );
+}
+
+#[test]
+fn the_fields_of_a_form_may_be_behind_all_of() {
+    let form = |media: &str, encoding: serde_json::Value| {
+        let api = json!({
+            "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": [{"url": "https://e.example.com"}],
+            "paths": {"/x": {"post": {"operationId": "x", "summary": "S", "requestBody": {"required": true, "content": {media: {
+                "schema": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"type": "object", "properties": {"n": {"type": "integer"}}}]},
+                "encoding": encoding,
+            }}}}}},
+            "components": {"schemas": {"Base": {"allOf": [{"type": "object", "properties": {
+                "l": {"type": "array", "items": {"type": "string"}}, "o": {"type": "object"},
+            }}]}}},
+        });
+        let conversion = read(&api.to_string(), ConvertOptions::default()).unwrap();
+        match conversion.tools.into_iter().next().unwrap().inside {
+            InsideTool::AsRequest(request) => request.http.body.unwrap(),
+            InsideTool::Never(reason) => reason,
+            InsideTool::AsBound => panic!("no request"),
+        }
+    };
+    let urlencoded = "application/x-www-form-urlencoded";
+    assert_eq!(
+        form(urlencoded, json!({"l": {"explode": false}, "o": {"style": "deepObject"}})),
+        "n={{.input.body.n}}&l={{.input.body.l:csv}}&o={{.input.body.o:deepObject}}"
+    );
+    assert_eq!(
+        form("multipart/form-data", json!({"l": {"explode": false}})),
+        "n={{.input.body.n}}&l={{.input.body.l:csv}}&o={{.input.body.o:json}}"
+    );
+    let unknown = form(urlencoded, json!({"other": {"style": "deepObject"}}));
+    assert!(unknown.contains("the field `other` of its form has a style"), "{unknown}");
+}

@@ -200,6 +200,14 @@ fn mcp_comes_back_as_it_was() {
         write(&conversion.tools, Format::OpenAi).unwrap().warnings.iter().map(ToString::to_string).collect();
     assert!(warnings.iter().any(|warning| warning.contains("`outputSchema`")), "{warnings:?}");
     assert!(warnings.iter().any(|warning| warning.contains("`_meta`")), "{warnings:?}");
+    // That includes fields that no version of MCP has yet.
+    let text = r#"{"tools": [{"name": "a", "description": "A", "inputSchema": {"type": "object", "properties": {}}, "securitySchemes": [{"type": "noauth"}], "annotations": {"costHint": 1}}]}"#;
+    let conversion = read(text, ConvertOptions::default()).unwrap();
+    assert_eq!((conversion.warnings.len(), write(&conversion.tools, Format::Mcp).unwrap().warnings), (0, Vec::new()));
+    let warnings = write(&conversion.tools, Format::OpenAi).unwrap().warnings;
+    let messages: Vec<&str> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert!(messages.iter().any(|message| message.starts_with("`securitySchemes` of `a`")), "{messages:?}");
+    assert!(messages.iter().any(|message| message.starts_with("`annotations.costHint` of `a`")), "{messages:?}");
 }
 
 #[test]

@@ -62,15 +62,22 @@ impl Check {
         let (mut files, mut live) = (0, Vec::new());
         for source in input::sources(&self.paths)? {
             let bytes = source.read()?;
-            let folder = SourceFolder::of(&source.path);
+            let folder = SourceFolder::of(&source);
             let mut checked = read(&bytes, folder.options());
             let is_ours = is_named_as_ours(&source.path) || is_broken_source(&checked, &bytes);
-            if source.is_incidental && !is_ours && is_something_else(&checked) {
+            if source.is_incidental() && !is_ours && is_something_else(&checked) {
                 continue;
             }
             files += 1;
             let shown = source.shown();
-            if !source.is_incidental {
+            let is_broken_view = source.is_incidental() && is_view(&source.path) && is_broken_source(&checked, &bytes);
+            if is_broken_view {
+                // JSX is not read, and most files with it have no tools.
+                checked.problems.iter_mut().for_each(|problem| problem.severity = Severity::Warning);
+            }
+            // A file of another system may have no tools; its name, or what is odd in it, says that it should have some.
+            let is_meant = !source.is_incidental() || is_named_as_ours(&source.path) || !checked.problems.is_empty();
+            if is_meant && !is_broken_view {
                 checked.problems.extend(checked.nothing_found(&shown));
             }
             checked.problems.extend(catalog.add(&shown, &checked));
@@ -165,6 +172,11 @@ fn is_broken_source(checked: &CheckedDocument<'_>, bytes: &[u8]) -> bool {
     checked.format == Some(Format::Zod)
         && checked.has_errors()
         && str::from_utf8(bytes).is_ok_and(|text| text.split(['"', '\'']).any(is_library))
+}
+
+/// Whether a source may have JSX.
+fn is_view(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "tsx" || extension == "jsx")
 }
 
 /// Whether the name of a file says that it is ours, whatever is in it.

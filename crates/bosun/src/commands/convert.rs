@@ -2,7 +2,12 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use bosun_convert::{CheckedDocument, ConvertOptions, Format, NodeTypes, ZodIo, ZodVersion, document, write};
+use bosun_adapters::runner::http::template_faults;
+use bosun_convert::{
+    CheckedDocument, ConvertOptions, Format, InsideTool, NodeTypes, Severity, ToolProblem, ZodIo, ZodVersion, document,
+    write,
+};
+use bosun_reading::SourcePlace;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{
@@ -110,7 +115,7 @@ impl Convert {
         let source = Source::named(&self.file);
         let shown = source.shown();
         let bytes = source.read()?;
-        let folder = SourceFolder::of(&self.file);
+        let folder = SourceFolder::of(&source);
         let n8n_nodes = self.node_types()?;
         let options = ConvertOptions {
             from: self.from,
@@ -129,8 +134,9 @@ impl Convert {
         if checked.format.is_none() {
             return Ok(ExitCode::FAILURE);
         }
-        self.write(&shown, &checked)?;
-        Ok(if checked.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        keep_what_runs(&mut checked);
+        let has_nothing = self.write(&shown, &checked)?;
+        Ok(if checked.has_errors() || has_nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
     fn node_types(&self) -> anyhow::Result<Option<NodeTypes>> {
@@ -141,10 +147,16 @@ impl Convert {
         Ok(Some(types.map_err(|error| Usage(format!("cannot read `{}`: {error}", source.shown())))?))
     }
 
-    fn write(&self, shown: &str, checked: &CheckedDocument<'_>) -> anyhow::Result<()> {
+    /// Writes the tools; whether none of them could be written.
+    fn write(&self, shown: &str, checked: &CheckedDocument<'_>) -> anyhow::Result<bool> {
         let written = write(&checked.tools, self.to)?;
         for warning in written.warnings {
             report::print(shown, &checked.placed(warning));
+        }
+        let has_nothing = written.documents.is_empty() && !checked.tools.is_empty();
+        if has_nothing {
+            let message = format!("none of the tools of {shown} can be written as {}", self.to);
+            report::print(shown, &nothing_written(message));
         }
         let is_yaml = match self.format {
             Some(syntax) => syntax == Syntax::Yaml,
@@ -153,6 +165,24 @@ impl Convert {
         let text = if is_yaml { written.documents.to_yaml()? } else { written.documents.to_json() };
         // JSON escapes control characters of a terminal, YAML need not.
         anstream::print!("{}", if is_yaml { printable(&text) } else { text });
-        Ok(())
+        Ok(has_nothing)
+    }
+}
+
+fn nothing_written(message: String) -> ToolProblem {
+    let (severity, place) = (Severity::Error, SourcePlace::START);
+    ToolProblem { severity, place, path: String::new(), code: "no_tools", message, hint: None }
+}
+
+/// Leaves out the requests that Bosun would refuse: one faulty tool makes a whole file of manifests invalid.
+fn keep_what_runs(checked: &mut CheckedDocument<'_>) {
+    for found in &mut checked.tools {
+        let InsideTool::AsRequest(request) = &found.inside else { continue };
+        let parameters = request.takes.as_ref().map_or(&*found.tool.parameters, |takes| &takes.parameters);
+        let faults = template_faults(&request.http, Some(parameters));
+        if !faults.is_empty() {
+            let reasons: Vec<String> = faults.into_iter().map(|fault| fault.message).collect();
+            found.inside = InsideTool::Never(reasons.join("; "));
+        }
     }
 }

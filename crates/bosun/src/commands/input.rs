@@ -24,13 +24,18 @@ const DEEPEST_FOLDER: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
-    /// Found in a folder, and not named by the user: it may be an unrelated file.
-    pub(crate) is_incidental: bool,
+    /// The folder that the user named, in which it was found: it may be an unrelated file.
+    pub(crate) folder: Option<PathBuf>,
 }
 
 impl Source {
     pub(crate) fn named(path: &Path) -> Self {
-        Self { path: path.to_owned(), is_incidental: false }
+        Self { path: path.to_owned(), folder: None }
+    }
+
+    /// Whether the user did not name the file itself.
+    pub(crate) fn is_incidental(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// The name of the file in a report.
@@ -66,7 +71,7 @@ pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
                 .map_err(|error| Usage(format!("cannot read `{}`: {error}", path.display())))?
                 .is_dir();
         if is_folder {
-            search(path, DEEPEST_FOLDER, &mut sources)?;
+            search(path, path, DEEPEST_FOLDER, &mut sources)?;
         } else {
             sources.push(Source::named(path));
         }
@@ -74,7 +79,7 @@ pub(crate) fn sources(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Result<()> {
+fn search(named: &Path, folder: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read the directory `{}`", folder.display()))?;
     let mut entries: Vec<_> = entries
         .collect::<Result<_, _>>()
@@ -91,17 +96,17 @@ fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) -> anyhow::Res
         }
         if kind.is_dir() {
             if depth > 0 {
-                search(&path, depth - 1, sources)?;
+                search(named, &path, depth - 1, sources)?;
             }
         } else if is_input(&path) && path.is_file() {
-            sources.push(Source { path, is_incidental: true });
+            sources.push(Source { path, folder: Some(named.to_owned()) });
         }
     }
     Ok(())
 }
 
 /// The extensions of source code that tools are read from.
-pub(crate) const SOURCE_EXTENSIONS: [&str; 6] = ["ts", "mts", "cts", "js", "mjs", "cjs"];
+pub(crate) const SOURCE_EXTENSIONS: [&str; 8] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx"];
 
 /// Whether a file may hold tools: data, or source code that is not only types.
 fn is_input(path: &Path) -> bool {

@@ -171,9 +171,9 @@ impl Collection {
             let origin = ResourceOrigin::File(file.path.clone());
             match file.read() {
                 Ok(bytes) => {
-                    let folder = SourceFolder::of(&file.path);
+                    let folder = SourceFolder::of(&file);
                     let checked = check::read(&bytes, folder.options());
-                    if !file.is_incidental || !check::is_something_else(&checked) {
+                    if !file.is_incidental() || !check::is_something_else(&checked) {
                         self.take(&file.path, checked, &origin, gathered);
                     }
                 }

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Output},
 };
 
+use serde_json::{Value, json};
+
 use crate::program::program;
 
 struct Ran {
@@ -57,29 +59,99 @@ fn secrets_of_a_workflow_never_leave_it() {
     }
 }
 
+/// A node of n8n.
+fn node(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
+    json!({"name": name, "type": kind, "typeVersion": version, "parameters": parameters})
+}
+
+/// A workflow with these nodes as the tools of one agent.
+fn workflow(nodes: &[Value]) -> String {
+    let wire = json!({"ai_tool": [[{"node": "Agent", "type": "ai_tool", "index": 0}]]});
+    let connections: serde_json::Map<_, _> =
+        nodes.iter().map(|node| (node["name"].as_str().unwrap().to_owned(), wire.clone())).collect();
+    json!({"nodes": nodes, "connections": connections}).to_string()
+}
+
+const HTTP: &str = "n8n-nodes-base.httpRequestTool";
+
+#[test]
+fn a_secret_that_no_reference_can_replace_keeps_its_tool() {
+    let (secret, vendor) = ("not-a-real-key", "sk-proj-not-a-real-key-0123456789");
+    let url = "https://a.example.com/x";
+    let list = |name: &str, value: &str| json!({"parameters": [{"name": name, "value": value}]});
+    let slot = format!("={secret} {{{{ $fromAI('a') }}}}");
+    let body = |parameters: Value| {
+        let mut all = json!({"method": "POST", "url": url, "sendBody": true});
+        all.as_object_mut().unwrap().extend(parameters.as_object().unwrap().clone());
+        all
+    };
+    let refused = [
+        json!({"url": url, "sendQuery": true, "queryParameters": list("token", &slot)}),
+        json!({"url": format!("={url}?token={secret}{{{{ $fromAI('a') }}}}")}),
+        json!({"url": url, "sendHeaders": true, "headerParameters": list("X-Thing", &format!("={vendor} {{{{ $fromAI('a') }}}}"))}),
+        body(json!({"bodyParameters": list("password", &slot)})),
+        body(
+            json!({"specifyBody": "json", "jsonBody": format!("={{\"password\": \"{secret} {{{{ $fromAI('a') }}}}\"}}")}),
+        ),
+        body(json!({"contentType": "raw", "rawContentType": "text/xml", "body": format!("<a token=\"{secret}\"/>")})),
+        json!({"url": url, "sendHeaders": true, "headerParameters": list("Authorization", &format!("={{{{ 'Bearer {vendor}' + $json.x }}}}"))}),
+        json!({"url": url, "sendQuery": true, "queryParameters": list("password", &format!("={{{{ '{secret}' + $json.x }}}}"))}),
+    ];
+    let old =
+        json!({"values": [{"name": "api_key", "valueProvider": "fieldValue", "value": format!("{secret}-{{q}}")}]});
+    let mut nodes: Vec<Value> = refused
+        .into_iter()
+        .enumerate()
+        .map(|(index, parameters)| node(&format!("n{index}"), HTTP, 4.2, parameters))
+        .collect();
+    let old = json!({"url": url, "sendQuery": true, "parametersQuery": old});
+    nodes.push(node("old", "@n8n/n8n-nodes-langchain.toolHttpRequest", 1.1, old));
+    let refused = nodes.len();
+    nodes.push(node("text", HTTP, 4.2, body(json!({"specifyBody": "json", "jsonBody": json!({"payload": json!({"api_key": secret}).to_string()}).to_string()}))));
+    nodes.push(node(
+        "list",
+        HTTP,
+        4.2,
+        body(json!({"specifyBody": "json", "jsonBody": json!({"secret": [secret]}).to_string()})),
+    ));
+    let folder = folder(&[("workflow.json", &workflow(&nodes))]);
+    let Ran { stdout, stderr, .. } = run(folder.path(), &["convert", "workflow.json", "--to", "ark-manifest"]);
+    assert!(!stdout.contains("not-a-real") && !stderr.contains("not-a-real"), "{stdout}{stderr}");
+    assert_eq!(stderr.matches("warning[cannot_move]").count(), refused, "{stderr}");
+    assert!(stdout.contains("{{.payload}}") && stdout.contains("{{.secret}}"), "{stdout}");
+}
+
+#[test]
+fn secrets_of_a_description_never_leave_it() {
+    let api = "openapi: 3.0.0\ninfo: {title: T, version: '1'}\nservers: [{url: 'https://a.example.com'}, {url: 'https://user:not-a-real-key@a.example.com'}]\npaths:\n  '/q?api_key=not-a-real-key': {get: {}}\n  /x: {servers: [{url: 'https://user:not-a-real-key@a.example.com'}], get: {operationId: x, summary: X}}\n";
+    let folder = folder(&[("api.yaml", api)]);
+    for target in ["ark-manifest", "external-tools", "mcp"] {
+        let Ran { stdout, stderr, .. } = run(folder.path(), &["convert", "api.yaml", "--to", target]);
+        assert!(!stdout.contains("not-a-real") && !stderr.contains("not-a-real"), "{target}: {stdout}{stderr}");
+        assert!(stdout.contains("get_q_api_key") || stdout.contains("get-q-api-key"), "{target}: {stdout}");
+    }
+}
+
 #[test]
 fn keys_in_texts_for_the_model_are_left_out() {
-    let node = |name: &str, kind: &str, version: f64, parameters: serde_json::Value| serde_json::json!({"name": name, "type": kind, "typeVersion": version, "parameters": parameters});
     let key = "sk-proj-not-a-real-key-0123456789";
     let url = "https://a.example.com/{id}";
-    let placeholder = serde_json::json!({"values": [{"name": "id", "description": format!("default {key}")}]});
+    let placeholder = json!({"values": [{"name": "id", "description": format!("default {key}")}]});
     let nodes = [
         node(
             "new",
             "n8n-nodes-base.httpRequestTool",
             4.2,
-            serde_json::json!({"toolDescription": format!("Use {key}."), "url": "https://a.example.com"}),
+            json!({"toolDescription": format!("Use {key}."), "url": "https://a.example.com"}),
         ),
         node(
             "old",
             "@n8n/n8n-nodes-langchain.toolHttpRequest",
             1.0,
-            serde_json::json!({"toolDescription": format!("Use {key}"), "url": url, "placeholderDefinitions": placeholder}),
+            json!({"toolDescription": format!("Use {key}"), "url": url, "placeholderDefinitions": placeholder}),
         ),
     ];
-    let wire = serde_json::json!({"ai_tool": [[{"node": "Agent", "type": "ai_tool", "index": 0}]]});
-    let workflow = serde_json::json!({"nodes": nodes, "connections": {"new": wire, "old": wire}});
-    let folder = folder(&[("workflow.json", &workflow.to_string())]);
+    let folder = folder(&[("workflow.json", &workflow(&nodes))]);
     for target in ["ark-manifest", "external-tools"] {
         let Ran { stdout, stderr, .. } = run(folder.path(), &["convert", "workflow.json", "--to", target]);
         assert!(stdout.contains("Use …") && !stdout.contains("not-a-real"), "{target}: {stdout}");
@@ -90,7 +162,7 @@ fn keys_in_texts_for_the_model_are_left_out() {
 
 #[test]
 fn what_is_converted_passes_the_check() {
-    for file in ["n8n/flowers.in.json", "openapi/styles.in.yaml", "openapi/swagger-2.in.json"] {
+    for file in ["n8n/flowers.in.json", "n8n/bodies.in.json", "openapi/styles.in.yaml", "openapi/swagger-2.in.json"] {
         let converted = run(&fixtures(), &["convert", file, "--to", "ark-manifest"]);
         let folder = folder(&[("tools.yaml", &converted.stdout)]);
         let checked = run(folder.path(), &["check", "tools.yaml"]);
@@ -98,21 +170,64 @@ fn what_is_converted_passes_the_check() {
     }
 }
 
+/// One faulty tool would make the whole file of manifests invalid.
+#[test]
+fn a_request_that_a_server_refuses_is_left_out() {
+    let urls = [
+        "https://a.example.com/../a",
+        "https://<YourStore>.example.com/a",
+        "=https://a.example.com/a?{{ $fromAI('q') }}",
+        "https://a.example.com/a b/c ",
+        "https://a.example.com/d\n",
+    ];
+    let nodes: Vec<Value> = urls
+        .iter()
+        .enumerate()
+        .map(|(index, url)| node(&format!("n{index}"), HTTP, 4.2, json!({"url": url})))
+        .collect();
+    let api = |path: &str| {
+        format!(
+            "openapi: 3.0.0\ninfo: {{title: T, version: '1'}}\nservers: [{{url: 'https://a.example.com'}}]\npaths:\n  '{path}': {{get: {{operationId: a, summary: S}}}}\n  /ok: {{get: {{operationId: b, summary: S}}}}\n"
+        )
+    };
+    let mut files = vec![("workflow.json".to_owned(), workflow(&nodes), 3)];
+    for (index, path) in ["/a/../b", "/x/{a:.*}", "/x?{q}"].into_iter().enumerate() {
+        files.push((format!("{index}.yaml"), api(path), 1));
+    }
+    for (name, text, refused) in files {
+        let folder = folder(&[(&name, &text)]);
+        let converted = run(folder.path(), &["convert", &name, "--to", "ark-manifest"]);
+        assert_eq!(converted.code, 0, "{}", converted.stderr);
+        assert_eq!(converted.stderr.matches("warning[cannot_move]").count(), refused, "{}", converted.stderr);
+        fs::write(folder.path().join("tools.yaml"), &converted.stdout).unwrap();
+        let checked = run(folder.path(), &["check", "tools.yaml"]);
+        assert_eq!(checked.code, 0, "{}\n{}", checked.stderr, converted.stdout);
+    }
+}
+
+#[test]
+fn a_conversion_that_writes_nothing_is_an_error() {
+    let files = folder(&[("tools.json", r#"[{"name": "a", "description": "A", "input_schema": {"type": "object"}}]"#)]);
+    let ran = run(files.path(), &["convert", "tools.json", "--to", "ark-manifest"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("none of the tools of tools.json can be written as ark-manifest"), "{}", ran.stderr);
+}
+
 /// As large as the APIs of Stripe and GitHub: more than a megabyte, and more than a thousand operations.
 #[test]
 fn a_large_api_moves_whole() {
     let description = "A part of a large API. ".repeat(50);
-    let paths: serde_json::Map<String, serde_json::Value> = (0..1_100)
+    let paths: serde_json::Map<String, Value> = (0..1_100)
         .map(|index| {
-            let operation = serde_json::json!({
+            let operation = json!({
                 "operationId": format!("part{index}"),
                 "description": description,
                 "parameters": [{"name": "id", "in": "query", "schema": {"type": "integer"}}],
             });
-            (format!("/parts/{index}"), serde_json::json!({"get": operation}))
+            (format!("/parts/{index}"), json!({"get": operation}))
         })
         .collect();
-    let api = serde_json::json!({
+    let api = json!({
         "openapi": "3.0.3", "info": {"title": "Parts", "version": "1"},
         "servers": [{"url": "https://parts.example.com"}], "paths": paths,
     });
@@ -156,6 +271,22 @@ fn the_users_own_node_types_give_n8ns_descriptions() {
     let nodes = nodes.to_str().unwrap();
     let ran = run(&fixtures(), &["convert", "n8n/flowers.in.json", "--to", "external-tools", "--n8n-nodes", nodes]);
     assert!(ran.stdout.contains("Get information about a user in Slack"), "{}", ran.stdout);
+    // A node of another package is not described by one of the same name.
+    let types = json!([
+        {"name": "@n8n/n8n-nodes-langchain.mcpClientTool", "version": 1, "defaults": {"name": "MCP Client"}, "description": "LangChain's"},
+        {"name": "n8n-nodes-other.slack", "version": 2.3, "defaults": {"name": "Other"}, "description": "Another's"},
+    ]);
+    let nodes = [
+        node("mcp", "n8n-nodes-mcp.mcpClientTool", 1.0, json!({"x": "={{ $fromAI('x') }}"})),
+        node("slack", "n8n-nodes-base.slackTool", 2.3, json!({"x": "={{ $fromAI('x') }}"})),
+        node("other", "n8n-nodes-other.slackTool", 2.3, json!({"x": "={{ $fromAI('x') }}"})),
+    ];
+    fs::write(files.path().join("types.json"), types.to_string()).unwrap();
+    fs::write(files.path().join("workflow.json"), workflow(&nodes)).unwrap();
+    let arguments = ["convert", "workflow.json", "--to", "external-tools", "--n8n-nodes", "types.json"];
+    let ran = run(files.path(), &arguments);
+    assert!(ran.stdout.contains("Another's") && !ran.stdout.contains("LangChain's"), "{}", ran.stdout);
+    assert_eq!(ran.stderr.matches("warning[description_assumed]").count(), 2, "{}", ran.stderr);
     let bad = files.path().join("bad.json");
     let bad = bad.to_str().unwrap();
     let ran = run(&fixtures(), &["convert", "n8n/flowers.in.json", "--to", "external-tools", "--n8n-nodes", bad]);
@@ -217,6 +348,30 @@ fn a_folder_is_checked_as_its_files_are() {
 }
 
 #[test]
+fn a_folder_is_as_strict_as_its_files() {
+    let tool = "import { z } from 'zod';\nimport { City } from '../schemas/city';\ntool(run, { name: 'a', description: 'A', schema: z.object({ city: City }) });\n";
+    let view = "import { z } from 'zod';\nexport const view = <b>no tool</b>;\n";
+    let city = "import { z } from 'zod';\nexport const City = z.string();\n";
+    let wires = json!({"nodes": [node("a", HTTP, 4.2, json!({}))], "connections": {"a": {"ai_tool": ["Agent"]}}});
+    let cases: [(&str, &str, i32, &str); 5] = [
+        ("tool-config.json", r#"{"tools": []}"#, 1, "no tools in f/tool-config.json"),
+        ("wires.json", &wires.to_string(), 1, "no tools in f/wires.json"),
+        ("tools/a.tsx", &tool.replace("City } from", "Town } from"), 1, "a.tsx:3:67: error"),
+        ("tools/a.tsx", tool, 0, "2 files, 0 errors, 0 warnings"),
+        ("view.tsx", view, 0, "view.tsx:2:"),
+    ];
+    for (name, text, code, shown) in cases {
+        let files = folder(&[(&format!("f/{name}"), text), ("f/schemas/city.ts", city), ("f/ok.json", OK)]);
+        let ran = run(files.path(), &["check", "f"]);
+        assert_eq!(ran.code, code, "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains(shown), "{name}: {}", ran.stderr);
+    }
+}
+
+/// A file without faults.
+const OK: &str = r#"[{"name": "ok", "description": "A", "input_schema": {"type": "object"}}]"#;
+
+#[test]
 fn imports_and_the_version_of_zod_come_from_the_package() {
     let files = folder(&[
         ("app/package.json", r#"{"dependencies": {"zod": "^4.1.0"}}"#),
@@ -232,6 +387,25 @@ fn imports_and_the_version_of_zod_come_from_the_package() {
     assert!(ran.stdout.contains("\"maxLength\": 60") && ran.stdout.contains("2020-12"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("outside"), "{}", ran.stdout);
     assert!(ran.stderr.contains("one.ts:5:") && ran.stderr.contains("which is not read"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_side_of_a_schema_and_an_unclear_version_are_told() {
+    let tool = "import { z } from 'zod';\ntool(run, { name: 'a', description: 'A', schema: z.object({ n: z.number().default(1) }) });\n";
+    let package = |version: &str| json!({"dependencies": {"zod": version}}).to_string();
+    let required = |version: &str, io: &[&str]| {
+        let files = folder(&[("package.json", &package(version)), ("a.ts", tool)]);
+        let ran = run(files.path(), &[&["convert", "a.ts", "--to", "external-tools"], io].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        (ran.stdout.contains("\"required\""), ran.stderr.contains("warning[zod_version_assumed]"))
+    };
+    assert_eq!(required("^4.1.0", &[]), (false, false));
+    assert_eq!(required("^4.1.0", &["--io", "input"]), (false, false));
+    assert_eq!(required("^4.1.0", &["--io", "output"]), (true, false));
+    for version in ["latest", "catalog:", "*"] {
+        assert_eq!(required(version, &[]), (false, true), "{version}");
+        assert_eq!(required(version, &["--zod", "4"]), (false, false), "{version}");
+    }
 }
 
 #[cfg(unix)]

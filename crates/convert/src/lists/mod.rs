@@ -144,10 +144,8 @@ fn anthropic(fields: Fields<'_>, report: &Report) -> Option<Found> {
 fn mcp(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let described = described(&fields, &["inputSchema"], report)?;
     let title = text(&fields, "title").map(str::to_owned);
-    let annotations = annotations(&fields);
-    // Kept for MCP, and reported where another format loses them.
-    fields.ignore(&["outputSchema", "_meta", "execution", "icons"]);
-    fields.drop_unknown();
+    let annotations = annotations(&fields, true);
+    // The other fields are kept for MCP, and reported where another format loses them.
     let entry = Some(Box::new(fields.node().clone()));
     let mut found = described.external("its MCP server is not named here; connect Bosun to that server instead");
     found.tool.display_name = title.or(annotations.title);
@@ -161,7 +159,7 @@ fn plain(fields: Fields<'_>, report: &Report) -> Option<Found> {
     let kind = text(&fields, "type");
     let mode = text(&fields, "executionMode");
     let described = described(&fields, &["parameters"], report)?;
-    let annotations = annotations(&fields);
+    let annotations = annotations(&fields, false);
     let display_name = text(&fields, "displayName").map(str::to_owned);
     let version = text(&fields, "version").map(str::to_owned);
     let timeout = fields.positive_duration("timeout");
@@ -198,8 +196,8 @@ struct Hints {
     hints: Annotations,
 }
 
-/// MCP's `annotations`.
-fn annotations(fields: &Fields<'_>) -> Hints {
+/// MCP's `annotations`. `keeps_others` if its other members go with the tool as it was read.
+fn annotations(fields: &Fields<'_>, keeps_others: bool) -> Hints {
     let Some(inner) = fields.fields("annotations") else {
         return Hints { title: None, hints: Annotations::default() };
     };
@@ -212,6 +210,8 @@ fn annotations(fields: &Fields<'_>) -> Hints {
             open_world_hint: inner.bool("openWorldHint"),
         },
     };
-    inner.drop_unknown();
+    if !keeps_others {
+        inner.drop_unknown();
+    }
     hints
 }

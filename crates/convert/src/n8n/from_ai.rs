@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use bosun_core::audit::redact_text;
 use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
@@ -105,8 +106,8 @@ fn arguments(text: &str, start: usize) -> Result<(Vec<String>, usize), String> {
         }
     }
     Err(match quote {
-        Some(_) => format!("a text in `$fromAI({}` does not end", clip(&text[start..])),
-        None => format!("the parenthesis of `$fromAI({}` is not closed", clip(&text[start..])),
+        Some(_) => format!("a text in `$fromAI({}` does not end", clip(&redact_text(&text[start..]))),
+        None => format!("the parenthesis of `$fromAI({}` is not closed", clip(&redact_text(&text[start..]))),
     })
 }
 

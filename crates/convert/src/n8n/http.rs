@@ -7,7 +7,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use bosun_core::{
-    audit::redact_keys,
+    audit::{redact_keys, redact_text},
     percent,
     tool::{HttpRequest, Method, NamedValue, SecretRef, ValueSource, header::is_closed_to_arguments},
 };
@@ -19,10 +19,13 @@ use super::{
     template::{self, TemplatePart},
 };
 use crate::{
-    Warning,
+    Warning, address,
     found::{ConversionRequest, InsideTool},
     names::slug,
-    secrets::{SecretParameters, hide_in_json, is_key, is_secret_member, is_secret_parameter},
+    secrets::{
+        BODY_SLOT, SLOT, SecretBesideSlot, SecretParameters, has_fixed_text, hide_in_address, hide_in_json,
+        hide_in_pair, is_key, is_secret_member, is_secret_parameter, secret_needed, with_marked_slots,
+    },
 };
 
 /// The part of a request that a value belongs to.
@@ -134,6 +137,7 @@ impl<'n> HttpToolDraft<'n> {
 
     pub(super) fn parts(&mut self, what: &str, value: &str) -> Vec<TemplatePart> {
         template::parse(value).unwrap_or_else(|expression| {
+            let expression = template::without_texts(&expression);
             self.obstacle(format!("its {what} has the expression `{expression}`, which only n8n evaluates"));
             Vec::new()
         })
@@ -216,6 +220,8 @@ impl<'n> HttpToolDraft<'n> {
     /// The URL. Everything before the path must be fixed, or a model could send secrets to any host.
     pub(super) fn url(&mut self, parts: &[TemplatePart]) {
         let written = self.written(parts, |text| text.replace('{', "%7B").replace('}', "%7D"), |_| String::new());
+        // n8n sends a URL without the spaces around it.
+        let written = written.trim();
         let Some((_, after)) = written.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
         else {
             if self.obstacles.is_empty() {
@@ -230,40 +236,11 @@ impl<'n> HttpToolDraft<'n> {
         if host.contains('@') {
             self.obstacle("its URL holds a password");
         }
-        let (address, query) = written.split_once('?').map_or((written.as_str(), None), |(address, query)| {
-            (address, Some(query.split('#').next().unwrap_or_default()))
-        });
         // A fragment is never sent.
-        let address = address.split('#').next().unwrap_or_default();
-        let segments: Vec<String> = address.split('/').map(|segment| self.path_segment(segment)).collect();
-        let mut url = segments.join("/");
-        for (index, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
-            url.push(if index == 0 { '?' } else { '&' });
-            url.push_str(&self.written_pair(pair));
-        }
-        self.url = url;
-    }
-
-    /// A segment of a path; a key in it becomes a reference.
-    fn path_segment(&mut self, segment: &str) -> String {
-        // Telegram's paths have the token behind a word: `/bot123456:AbC…/sendMessage`.
-        let token = segment.strip_prefix("bot").filter(|token| token.len() > 30 && token.contains(':'));
-        match token {
-            Some(token) if !token.contains('{') => {
-                format!("bot{}", self.hide("url", "part of the path", "token", token))
-            }
-            _ if is_key(segment) && !segment.contains('{') => self.hide("url", "part of the path", "key", segment),
-            _ => segment.to_owned(),
-        }
-    }
-
-    /// A pair of the URL's own query, as it is written there.
-    fn written_pair(&mut self, pair: &str) -> String {
-        match pair.split_once('=') {
-            Some((name, value)) if !value.is_empty() && !value.contains('{') && is_secret_parameter(name, value) => {
-                format!("{name}={}", self.hide("url", HttpTarget::Query.named(), name, value))
-            }
-            _ => pair.to_owned(),
+        let address = address::encoded(written.split('#').next().unwrap_or_default());
+        match hide_in_address(&address, |what, name, value| self.hide("url", what, name, value)) {
+            Ok(url) => self.url = url,
+            Err(secret) => self.obstacle(secret.obstacle("part of the URL")),
         }
     }
 
@@ -271,18 +248,14 @@ impl<'n> HttpToolDraft<'n> {
     fn hide(&mut self, field: &str, what: &str, name: &str, value: &str) -> String {
         let (parameter, is_new) = self.secrets.hide(name, value);
         if is_new {
-            self.secret_needed(field, what, name, &parameter);
+            self.secret_needed(field, what, name, &self.secrets.reference(&parameter));
         }
         format!("{{{{.{parameter}}}}}")
     }
 
-    fn secret_needed(&mut self, field: &str, what: &str, name: &str, parameter: &str) {
-        let SecretRef { name: secret, key, .. } = self.secrets.reference(parameter);
-        let message = format!(
-            "the {what} `{name}` is in clear text in the workflow and is not copied: store its value in the secret \
-             `{secret}`, key `{key}`"
-        );
-        self.loss(field, "secret_needed", message);
+    fn secret_needed(&mut self, field: &str, what: &str, name: &str, secret: &SecretRef) {
+        let path = self.node.path_of(field);
+        self.losses.push(secret_needed(&path, "workflow", what, name, secret));
     }
 
     /// Text with `{key}` or another form of placeholder in it.
@@ -298,8 +271,10 @@ impl<'n> HttpToolDraft<'n> {
                 TemplatePart::Text(part) => written.push_str(&text(part)),
                 TemplatePart::Slot(argument) => {
                     if let Some(default) = &argument.default {
+                        let default = default.to_string();
                         let message = format!(
-                            "n8n sends {default} when the model gives no `{}`; here it is left out",
+                            "n8n sends {} when the model gives no `{}`; here it is left out",
+                            redact_text(&default),
                             argument.key
                         );
                         self.loss("", "default_not_sent", message);
@@ -353,14 +328,16 @@ impl<'n> HttpToolDraft<'n> {
     /// One name and value of the query, the headers or a body.
     pub(super) fn pair(&mut self, target: HttpTarget, name: &str, parts: &[TemplatePart]) {
         let is_fixed = parts.iter().all(|part| matches!(part, TemplatePart::Text(_)));
-        let text: String =
-            parts.iter().map(|part| if let TemplatePart::Text(text) = part { text.as_str() } else { "" }).collect();
-        let is_hidden = is_fixed
-            && !text.is_empty()
+        let text = marked(parts);
+        let is_secret = has_fixed_text(&text)
             && match target {
                 HttpTarget::Body | HttpTarget::Form => is_secret_member(name, &text),
                 HttpTarget::Query | HttpTarget::Header => is_secret_parameter(name, &text),
             };
+        if is_secret && !is_fixed && (target != HttpTarget::Header || !is_secret_parameter(name, "")) {
+            return self.obstacle(SecretBesideSlot(name.to_owned()).obstacle(target.named()));
+        }
+        let is_hidden = is_secret && is_fixed;
         match target {
             HttpTarget::Query if is_hidden => {
                 let value = self.hide("queryParameters", target.named(), name, &text);
@@ -373,7 +350,7 @@ impl<'n> HttpToolDraft<'n> {
             HttpTarget::Header if is_hidden => {
                 let secret =
                     SecretRef { name: slug(self.node.name, "n8n"), key: slug(name, "header"), optional: false };
-                self.secret_needed("headerParameters", target.named(), name, &secret.key);
+                self.secret_needed("headerParameters", target.named(), name, &secret);
                 self.headers.push(NamedValue { name: name.to_owned(), value: ValueSource::SecretKeyRef(secret) });
             }
             HttpTarget::Header => self.header(name, parts, is_fixed),
@@ -474,13 +451,28 @@ impl<'n> HttpToolDraft<'n> {
         if content_type.to_ascii_lowercase().contains("json") {
             self.json_text(parts);
         } else {
-            let text = self.written(parts, str::to_owned, body_slot);
-            if matches!(redact_keys(&text), Cow::Owned(_)) {
+            let mut text = self.written(parts, str::to_owned, body_slot);
+            if content_type.to_ascii_lowercase().contains("form-urlencoded") {
+                text = self.raw_form(&text);
+            } else if matches!(redact_keys(&text), Cow::Owned(_)) || is_key(&with_marked_slots(&text, BODY_SLOT)) {
                 self.obstacle("its body holds what looks like a key, in clear text");
             }
             self.body = HttpBodyTemplate::Text(text);
         }
         self.content_type(content_type);
+    }
+
+    /// A form that is written as it is sent. Its secrets become references.
+    fn raw_form(&mut self, text: &str) -> String {
+        let mut fields = Vec::new();
+        for pair in text.trim().split('&') {
+            let hide = |name: &str, value: &str| self.hide("body", HttpTarget::Form.named(), name, value);
+            match hide_in_pair(pair, BODY_SLOT, is_secret_member, hide) {
+                Ok(field) => fields.push(field),
+                Err(secret) => self.obstacle(secret.obstacle(HttpTarget::Form.named())),
+            }
+        }
+        fields.join("&")
     }
 
     /// A body that is written as JSON. Its secrets become references.
@@ -496,9 +488,13 @@ impl<'n> HttpToolDraft<'n> {
             format!("{{{{.{parameter}}}}}")
         });
         for (name, parameter) in found {
-            self.secret_needed("jsonBody", HttpTarget::Body.named(), &name, &parameter);
+            let secret = self.secrets.reference(&parameter);
+            self.secret_needed("jsonBody", HttpTarget::Body.named(), &name, &secret);
         }
-        self.body = HttpBodyTemplate::Text(text);
+        match text {
+            Ok(text) => self.body = HttpBodyTemplate::Text(text),
+            Err(secret) => self.obstacle(secret.obstacle(HttpTarget::Body.named())),
+        }
     }
 
     fn content_type(&mut self, value: &str) {
@@ -551,6 +547,18 @@ impl<'n> HttpToolDraft<'n> {
             losses: self.losses,
         }))
     }
+}
+
+/// The text of a value, with a mark for each slot.
+fn marked(parts: &[TemplatePart]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            TemplatePart::Text(part) => text.push_str(part),
+            TemplatePart::Slot(_) => text.push(SLOT),
+        }
+    }
+    text
 }
 
 fn body_slot(argument: &Argument) -> String {

@@ -8,15 +8,15 @@
 use std::collections::HashMap;
 
 use bosun_reading::Syntax;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
 use crate::{
     ConvertOptions,
     document::{Document, Path},
     format::clip,
-    found::{Found, InsideTool, Report},
-    secrets::without_keys,
+    found::{Found, Report},
+    secrets::leave_out_keys,
 };
 
 pub use node_types::NodeTypes;
@@ -33,6 +33,7 @@ struct N8nNode<'a> {
     name: &'a str,
     /// The type without its package: `toolHttpRequest`.
     kind: &'a str,
+    package: &'a str,
     /// Of n8n's own package of AI nodes, and of its package of all others.
     is_langchain: bool,
     is_base: bool,
@@ -48,6 +49,14 @@ struct N8nNode<'a> {
 struct WiredTool<'a> {
     found: Found,
     agents: Vec<&'a str>,
+    workflow: Workflow<'a>,
+}
+
+/// One workflow of a list.
+#[derive(Clone, Copy)]
+struct Workflow<'a> {
+    name: Option<&'a str>,
+    number: usize,
 }
 
 impl N8nNode<'_> {
@@ -69,110 +78,97 @@ impl N8nNode<'_> {
 }
 
 pub(crate) fn read<'a>(document: &'a Document<'_>, options: ConvertOptions<'a>, report: &Report) -> Vec<Found> {
-    let mut tools = Vec::new();
-    let mut agents = IndexSet::new();
-    let mut add = |workflow: &'a Value, path: &Path| {
-        let wired = read_workflow(workflow, path, options, report);
-        agents.extend(wired.iter().flat_map(|tool| tool.agents.iter().copied()));
-        tools.extend(of_agent(wired, options.agent, report));
-    };
+    let mut wired = Vec::new();
+    let mut add =
+        |workflow: &'a Value, path: &Path, number| wired.extend(read_workflow(workflow, path, number, options, report));
     match document.value() {
         Value::Array(workflows) => {
             for (index, workflow) in workflows.iter().enumerate() {
-                add(workflow, &Path::root().index(index));
+                add(workflow, &Path::root().index(index), index + 1);
             }
         }
         Value::Object(object) => match object.get("data") {
-            Some(workflow) if !object.contains_key("nodes") => add(workflow, &Path::root().key("data")),
-            _ => add(document.value(), &Path::root()),
+            Some(workflow) if !object.contains_key("nodes") => add(workflow, &Path::root().key("data"), 1),
+            _ => add(document.value(), &Path::root(), 1),
         },
         other => {
             let message = format!("a workflow is an object, not {}", Syntax::Json.kind_of(other));
             report.fault(Path::root(), "not_a_workflow", message);
         }
     }
+    let agents: IndexSet<&str> = wired.iter().flat_map(|tool| tool.agents.iter().copied()).collect();
     if let Some(agent) = options.agent.filter(|agent| !agents.contains(agent)) {
         let message = format!("no agent `{}` has tools here", clip(agent));
         let names: Vec<String> = agents.iter().map(|agent| format!("`{}`", clip(agent))).collect();
         let hint = if names.is_empty() { String::new() } else { format!("agents are {}", names.join(", ")) };
         report.fault_with_hint(Path::root(), "agent_unknown", message, hint);
     }
+    let mut tools = of_agent(wired, options.agent, report);
     tools.iter_mut().for_each(|found| leave_out_keys(found, report));
     tools
 }
 
-/// A key in a description would be read by every model that is given the tool.
-fn leave_out_keys(found: &mut Found, report: &Report) {
-    let mut has_key = false;
-    let mut clean = |text: &mut String| {
-        if let Some(shown) = without_keys(text) {
-            *text = shown;
-            has_key = true;
-        }
-    };
-    clean(&mut found.tool.description);
-    let mut parameters = (*found.tool.parameters).clone();
-    for_each_text(&mut parameters, &mut clean);
-    if let InsideTool::AsRequest(request) = &mut found.inside
-        && let Some(takes) = &mut request.takes
-    {
-        clean(&mut takes.description);
-        for_each_text(&mut takes.parameters, &mut clean);
-    }
-    if has_key {
-        found.tool.parameters = parameters.into();
-        let message = format!("the texts of `{}` hold what looks like a key; it is not copied", clip(&found.tool.name));
-        report.warn(&found.origin.path, "secret_dropped", message);
-    }
-}
-
-fn for_each_text(value: &mut Value, each: &mut impl FnMut(&mut String)) {
-    match value {
-        Value::String(text) => each(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| for_each_text(item, each)),
-        Value::Object(members) => members.values_mut().for_each(|member| for_each_text(member, each)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 /// The tools of one agent, or of all of them. Different agents may have tools of the same name; taken together, these
-/// are qualified by their agents.
-fn of_agent(wired: Vec<WiredTool<'_>>, agent: Option<&str>, report: &Report) -> Vec<Found> {
+/// are qualified by their agents, and by their workflows where agents share a name, too.
+fn of_agent(mut wired: Vec<WiredTool<'_>>, agent: Option<&str>, report: &Report) -> Vec<Found> {
     if let Some(agent) = agent {
-        return wired.into_iter().filter(|tool| tool.agents.contains(&agent)).map(|tool| tool.found).collect();
+        wired.retain(|tool| tool.agents.contains(&agent));
     }
-    let mut owners: IndexMap<String, IndexSet<&str>> = IndexMap::new();
-    for tool in &wired {
-        owners.entry(tool.found.tool.name.clone()).or_default().extend(tool.agents.iter().copied());
+    for by_workflow in [false, true] {
+        if agent.is_none() || by_workflow {
+            qualify(&mut wired, by_workflow, report);
+        }
     }
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for tool in &wired {
-        *counts.entry(tool.found.tool.name.clone()).or_default() += 1;
+    wired.into_iter().map(|tool| tool.found).collect()
+}
+
+/// Renames the tools that share a name and are of different agents, or of different workflows.
+fn qualify(wired: &mut [WiredTool<'_>], by_workflow: bool, report: &Report) {
+    let mut owners: HashMap<String, (usize, IndexSet<String>)> = HashMap::new();
+    let mut titles: HashMap<&str, IndexSet<usize>> = HashMap::new();
+    for WiredTool { found, agents, workflow } in wired.iter() {
+        let (count, owners) = owners.entry(found.tool.name.clone()).or_default();
+        *count += 1;
+        titles.entry(workflow.name.unwrap_or_default()).or_default().insert(workflow.number);
+        if by_workflow {
+            owners.insert(workflow.number.to_string());
+        } else {
+            owners.extend(agents.iter().map(|agent| (*agent).to_owned()));
+        }
     }
-    let qualify = |WiredTool { mut found, agents }: WiredTool<'_>| {
+    for WiredTool { found, agents, workflow } in wired {
         let name = &found.tool.name;
-        let is_shared =
-            counts.get(name).is_some_and(|count| *count > 1) && owners.get(name).is_some_and(|owners| owners.len() > 1);
-        if let Some(agent) = agents.first().filter(|_| is_shared) {
+        let is_shared = owners.get(name).is_some_and(|(count, owners)| *count > 1 && owners.len() > 1);
+        let Some(agent) = agents.first().filter(|_| is_shared) else { continue };
+        let (qualified, message) = if by_workflow {
+            let Workflow { name: title, number } = workflow;
+            let title = title.filter(|title| titles.get(title).is_some_and(|workflows| workflows.len() == 1));
+            let title = title.map_or_else(|| format!("workflow_{number}"), str::to_owned);
+            let qualified = tool_name(&format!("{title}_{name}"));
+            let message =
+                format!("`{name}` is a tool of several workflows; that of number {number} is named `{qualified}`");
+            (qualified, message)
+        } else {
             let qualified = tool_name(&format!("{agent}_{name}"));
             let message = format!(
                 "`{name}` is a tool of several agents; that of `{}` is named `{qualified}` (`--agent` chooses one agent)",
                 clip(agent)
             );
-            report.warn(&found.origin.path, "renamed", message);
-            found.tool.name = qualified;
-        }
-        found
-    };
-    wired.into_iter().map(qualify).collect()
+            (qualified, message)
+        };
+        report.warn(&found.origin.path, "renamed", message);
+        found.tool.name = qualified;
+    }
 }
 
 fn read_workflow<'a>(
     workflow: &'a Value,
     path: &Path,
+    number: usize,
     options: ConvertOptions<'a>,
     report: &Report,
 ) -> Vec<WiredTool<'a>> {
+    let workflow_of_tools = Workflow { name: workflow.get("name").and_then(Value::as_str), number };
     let (Some(Value::Array(nodes)), Some(Value::Object(connections))) =
         (workflow.get("nodes"), workflow.get("connections"))
     else {
@@ -208,7 +204,7 @@ fn read_workflow<'a>(
             );
             report.warn(&node.path, "nested_tool", message);
         }
-        tools.push(WiredTool { found, agents: targets });
+        tools.push(WiredTool { found, agents: targets, workflow: workflow_of_tools });
     }
     tools
 }
@@ -224,6 +220,7 @@ fn read_node<'a>(node: &'a Value, path: Path, options: ConvertOptions<'a>, repor
     Some(N8nNode {
         name,
         kind,
+        package,
         is_langchain: package == "@n8n/n8n-nodes-langchain",
         is_base: package == "n8n-nodes-base",
         version: node.get("typeVersion").and_then(Value::as_f64).unwrap_or(1.0),

@@ -13,7 +13,8 @@ use crate::document::{Document, ReadError};
 /// The descriptions of node types, by name and version.
 #[derive(Debug, Default)]
 pub struct NodeTypes {
-    /// By name without a package. Older versions are entries of their own.
+    /// By name: with the package in the file of a running n8n, without it in those of n8n's own packages. Older versions
+    /// are entries of their own.
     types: HashMap<String, Vec<Value>>,
 }
 
@@ -28,7 +29,6 @@ impl NodeTypes {
         let mut types: HashMap<String, Vec<Value>> = HashMap::new();
         for entry in entries {
             if let Some(name) = entry.get("name").and_then(Value::as_str) {
-                let name = name.rsplit('.').next().unwrap_or(name);
                 types.entry(name.to_owned()).or_default().push(entry.clone());
             }
         }
@@ -82,10 +82,13 @@ impl NodeTypes {
 
     /// The entry of a node's version. A node that is used as a tool has the type of the node and `Tool` behind it.
     fn find(&self, node: &N8nNode<'_>) -> Option<&Value> {
-        let entries = self
-            .types
-            .get(node.kind)
-            .or_else(|| self.types.get(node.kind.strip_suffix("Tool").unwrap_or(node.kind)))?;
+        let kinds = [node.kind, node.kind.strip_suffix("Tool").unwrap_or(node.kind)];
+        // Packages may have types of the same name; a name alone is one of n8n's own packages.
+        let is_own = node.is_langchain || node.is_base;
+        let entries = kinds.into_iter().find_map(|kind| {
+            let own = || self.types.get(kind).filter(|_| is_own);
+            self.types.get(&format!("{}.{kind}", node.package)).or_else(own)
+        })?;
         entries.iter().find(|entry| has_version(entry.get("version"), node.version)).or_else(|| entries.first())
     }
 }

@@ -1,5 +1,7 @@
 //! A value of a node's parameters as fixed text with placeholders that the model fills in.
 
+use bosun_core::audit::redact_text;
+
 use super::from_ai::{Argument, calls};
 use crate::format::clip;
 
@@ -39,6 +41,34 @@ pub(super) fn around_expressions(value: &str) -> Vec<&str> {
     }
     texts.push(rest);
     texts
+}
+
+/// An expression as a message names it: a text in it may be a secret. The names of nodes and members are shown.
+pub(super) fn without_texts(expression: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = expression;
+    while let Some(at) = rest.find(['\'', '"', '`']) {
+        let (before, literal) = rest.split_at(at);
+        let bytes = literal.as_bytes();
+        let mut end = 1;
+        while end < bytes.len() && bytes[end] != bytes[0] {
+            end += if bytes[end] == b'\\' { 2 } else { 1 };
+        }
+        let end = literal.ceil_char_boundary((end + 1).min(literal.len()));
+        shown.push_str(before);
+        let is_member = before.strip_suffix('[').is_some_and(|owner| {
+            owner.ends_with(|letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$' | ']' | ')'))
+        });
+        if is_member || before.ends_with("$(") {
+            shown.push_str(&literal[..end]);
+        } else {
+            let quote = &literal[..1];
+            shown.extend([quote, "…", quote]);
+        }
+        rest = &literal[end..];
+    }
+    shown.push_str(rest);
+    redact_text(&shown).into_owned()
 }
 
 fn text(text: &str) -> Vec<TemplatePart> {
@@ -122,6 +152,18 @@ mod tests {
         assert_eq!(around_expressions("=a/{{ $json.b }}/{c}{{ '}}' }}d"), ["a/", "/{c}", "d"]);
         assert_eq!(around_expressions("=a{{ $json.b"), ["a", ""]);
         assert_eq!(around_expressions("plain"), ["plain"]);
+    }
+
+    #[test]
+    fn the_texts_of_an_expression_are_not_shown() {
+        for (expression, shown) in [
+            ("'Bearer a1' + $json.x", "'…' + $json.x"),
+            ("$('My Node').item.json[\"a b\"] + `a1`", "$('My Node').item.json[\"a b\"] + `…`"),
+            ("btoa('user:it\\'s') + 'a1", "btoa('…') + '…'"),
+            ("['a1'].join('ä')", "['…'].join('…')"),
+        ] {
+            assert_eq!(without_texts(expression), shown);
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The body of a request: JSON, a form, a form in parts, or one text.
 
+use std::collections::VecDeque;
+
 use bosun_core::tool::{NamedValue, ValueSource};
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -102,11 +105,18 @@ fn form(
     encoding: Option<&Value>,
     property: &str,
 ) -> Result<String, String> {
-    let none = Map::new();
-    let properties = schema.and_then(|schema| resolved(api, schema)).and_then(|schema| schema.get("properties"));
-    let properties = properties.and_then(Value::as_object).unwrap_or(&none);
+    let fields = fields(api, schema)?;
+    let styled = encoding.and_then(Value::as_object).into_iter().flatten().filter(|(_, own)| has_style(own));
+    for (name, _) in styled {
+        if !fields.contains_key(name.as_str()) {
+            return Err(format!(
+                "the field `{}` of its form has a style, and its schema lists no such field",
+                clip(name)
+            ));
+        }
+    }
     let mut styles = Vec::new();
-    for (name, schema) in properties.iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
+    for (name, schema) in fields.into_iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
         let shape = ValueShape::of(api, schema);
         let own = encoding.and_then(|encoding| encoding.get(name));
         let style = match written_style(own, name, shape)? {
@@ -127,7 +137,7 @@ fn form(
     for (name, ..) in &styles {
         slot_name(name)?;
     }
-    let pair = |(name, shape, style): &(&String, ValueShape, Option<&str>)| {
+    let pair = |(name, shape, style): &(&str, ValueShape, Option<&str>)| {
         let style = match (style, shape) {
             (Some(style), _) => format!(":{style}"),
             (None, ValueShape::Scalar) => String::new(),
@@ -136,6 +146,29 @@ fn form(
         format!("{name}={{{{.input.{property}.{name}{style}}}}}")
     };
     Ok(styles.iter().map(pair).collect::<Vec<_>>().join("&"))
+}
+
+/// Maximum number of schemas whose properties are the fields of one form.
+const MOST_PARTS: usize = 256;
+
+/// The fields of a form: the properties of its schema and of all parts of it.
+fn fields<'a>(api: &OpenApiDocument<'a>, schema: Option<&'a Value>) -> Result<IndexMap<&'a str, &'a Value>, String> {
+    let mut fields = IndexMap::new();
+    let mut waiting: VecDeque<&Value> = schema.into_iter().collect();
+    let mut seen = 0;
+    while let Some(schema) = waiting.pop_front() {
+        seen += 1;
+        if seen > MOST_PARTS {
+            return Err(format!("the schema of its form has more than {MOST_PARTS} parts"));
+        }
+        let Some(schema) = resolved(api, schema) else { continue };
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            fields.entry(name.as_str()).or_insert(property);
+        }
+        waiting.extend(schema.get("allOf").and_then(Value::as_array).into_iter().flatten());
+    }
+    Ok(fields)
 }
 
 /// The code and the message of a warning about a form.
@@ -148,13 +181,13 @@ fn multipart(
     encoding: Option<&Value>,
     property: &str,
 ) -> Result<(String, Vec<FormWarning>), String> {
-    let properties = schema.and_then(|schema| resolved(api, schema)?.get("properties")?.as_object());
-    let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
+    let fields = fields(api, schema)?;
+    if fields.is_empty() {
         return Err("it sends its body in parts (multipart), and their names are not listed".to_owned());
-    };
+    }
     let mut pairs = Vec::new();
     let mut notes = Vec::new();
-    for (name, schema) in properties.iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
+    for (name, schema) in fields.into_iter().filter(|(_, schema)| !is_read_only(api.root, schema)) {
         slot_name(name)?;
         let own = encoding.and_then(|encoding| encoding.get(name));
         let media = own.and_then(|own| own.get("contentType")).and_then(Value::as_str).map(essence);
@@ -206,11 +239,13 @@ fn written_style(
     name: &str,
     shape: ValueShape,
 ) -> Result<Option<Option<&'static str>>, String> {
-    let Some(own) = encoding.filter(|own| own.get("style").is_some() || own.get("explode").is_some()) else {
-        return Ok(None);
-    };
+    let Some(own) = encoding.filter(|own| has_style(own)) else { return Ok(None) };
     let style = ParameterStyle::read(own, "form").of_pair(shape);
     style.map(Some).map_err(|problem| format!("the field `{}` of its form has the {problem}", clip(name)))
+}
+
+fn has_style(encoding: &Value) -> bool {
+    encoding.get("style").is_some() || encoding.get("explode").is_some()
 }
 
 fn slot_name(name: &str) -> Result<(), String> {

@@ -16,6 +16,7 @@ use crate::{
     document::{Document, Path},
     format::clip,
     found::{Found, Report},
+    secrets::leave_out_keys,
 };
 
 mod body;
@@ -59,6 +60,7 @@ pub(crate) fn read(document: &Document<'_>, options: ConvertOptions<'_>, report:
     for (path, value) in document.parts() {
         read_description(value, options, &path, &mut tools, report);
     }
+    tools.iter_mut().for_each(|found| leave_out_keys(found, report));
     tools
 }
 
@@ -166,11 +168,26 @@ fn server(
             if own.starts_with('/') && !has_path { format!("{server}{own}") } else { server.to_owned() }
         }
     };
-    if !is_absolute(&url) || url.len() > LONGEST_URL || url.contains(['{', '}']) {
+    let authority =
+        url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    if authority.contains('@') {
+        return Err("the server's URL holds a user or a password, which belong in a secret".to_owned());
+    }
+    if url.contains(['?', '#']) {
+        return Err("the server's URL has a query or a fragment, behind which a path has no place".to_owned());
+    }
+    if !is_absolute(&url) || url.len() > LONGEST_URL || url.contains(['{', '}']) || !is_host(authority) {
         let message = format!("the server's URL `{}` is not a whole address; `--server` names one", clip(&url));
         return Err(message);
     }
     Ok(url.trim_end_matches('/').to_owned())
+}
+
+/// Whether all parts of a host have letters: one may be a variable without a default.
+fn is_host(authority: &str) -> bool {
+    let is_foreign = |letter: char| letter.is_ascii() && !letter.is_ascii_alphanumeric() && !".-_:[]".contains(letter);
+    let host = authority.strip_suffix('.').unwrap_or(authority);
+    !host.contains(is_foreign) && host.split('.').all(|label| !label.is_empty() && !label.starts_with(':'))
 }
 
 fn is_absolute(url: &str) -> bool {

@@ -14,11 +14,12 @@ use super::{
     style::{ParameterStyle, ValueShape},
 };
 use crate::{
-    Warning,
+    Warning, address,
     document::Path,
     format::clip,
     found::{ConversionRequest, Found, InsideTool, Report, RequestTool, ToolOrigin},
-    secrets::is_secret_parameter,
+    names::slug,
+    secrets::{SecretParameters, hide_in_address, is_secret_parameter, secret_needed},
 };
 
 /// Maximum number of parameters; no model could fill more.
@@ -55,7 +56,7 @@ pub(super) fn read(
     if report.fault_count() != faults {
         return None;
     }
-    let mut inside = draft.request(api, operation);
+    let mut inside = draft.request(api, operation, &name);
     let mut parameters = json!({"type": "object", "properties": draft.properties});
     if !draft.required.is_empty() {
         parameters["required"] = draft.required.into();
@@ -89,7 +90,9 @@ fn name(operation: &Map<String, Value>, place: &ParameterPlace<'_>, report: &Rep
         return name.to_owned();
     }
     let mut name = place.method.to_owned();
-    for word in place.url.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in
+        shown_url(place.url).split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
+    {
         name.push('_');
         name.push_str(word);
     }
@@ -101,6 +104,11 @@ fn name(operation: &Map<String, Value>, place: &ParameterPlace<'_>, report: &Rep
     name
 }
 
+/// A path without the secrets that are written in it.
+fn shown_url(url: &str) -> String {
+    hide_in_address(url, |_, _, _| "…".to_owned()).unwrap_or_else(|_| "…".to_owned())
+}
+
 fn description(operation: &Map<String, Value>, place: &ParameterPlace<'_>, report: &Report) -> String {
     let text = |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     match (text("summary"), text("description")) {
@@ -108,7 +116,7 @@ fn description(operation: &Map<String, Value>, place: &ParameterPlace<'_>, repor
         (Some(summary), Some(description)) => format!("{summary}\n\n{description}"),
         (Some(text), None) | (None, Some(text)) => text.to_owned(),
         (None, None) => {
-            let assumed = format!("{} {}", place.method.to_ascii_uppercase(), place.url);
+            let assumed = format!("{} {}", place.method.to_ascii_uppercase(), shown_url(place.url));
             let message = format!("the operation has no description; `{}` is used", clip(&assumed));
             report.warn(place.path, "description_assumed", message);
             assumed
@@ -211,6 +219,15 @@ impl<'a> OperationDraft<'a> {
             );
         }
         let property = self.property(name, location, described(schema, parameter), required, path, report);
+        if location == "query" && self.is_fixed_by_path(name) {
+            let message = format!(
+                "the query parameter `{}` is left out of the request: the path already gives it a value",
+                clip(name)
+            );
+            self.losses.push(Warning { path: path.to_string(), code: "parameter_dropped", message });
+            self.unsent.push(property);
+            return;
+        }
         let is_json = content.is_some_and(|(media, _)| parameter.get("schema").is_none() && media.contains("json"));
         let placed = if is_nested && !is_json && parameter.get("style") != Some(&"deepObject".into()) {
             Err(format!(
@@ -232,6 +249,29 @@ impl<'a> OperationDraft<'a> {
                 self.unsent.push(property);
             }
         }
+    }
+
+    /// Whether the path's own query has a pair of this name. One that is only a slot for it is left to the parameter.
+    fn is_fixed_by_path(&mut self, name: &str) -> bool {
+        let slot = format!("{{{name}}}");
+        self.retain_own_pairs(|own, value| own != name || value != slot);
+        let mut is_fixed = false;
+        self.retain_own_pairs(|own, _| {
+            is_fixed |= own == name;
+            true
+        });
+        is_fixed
+    }
+
+    /// Keeps the pairs of the path's own query whose decoded name and written value are wanted.
+    fn retain_own_pairs(&mut self, mut is_wanted: impl FnMut(&str, &str) -> bool) {
+        let Some((path, query)) = self.url.split_once('?') else { return };
+        let is_wanted = |pair: &&str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            is_wanted(&percent::decode(name).unwrap_or_else(|| name.to_owned()), value)
+        };
+        let pairs: Vec<&str> = query.split('&').filter(is_wanted).collect();
+        self.url = if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) };
     }
 
     /// Gives a parameter its slot in the request; an error if an http tool cannot send it.
@@ -328,7 +368,7 @@ impl<'a> OperationDraft<'a> {
     }
 
     /// The request, if Bosun can make it.
-    fn request(&mut self, api: &OpenApiDocument<'_>, operation: &Map<String, Value>) -> InsideTool {
+    fn request(&mut self, api: &OpenApiDocument<'_>, operation: &Map<String, Value>, tool: &str) -> InsideTool {
         let mut losses = std::mem::take(&mut self.losses);
         let mut headers = std::mem::take(&mut self.headers);
         let mut body_parameters = Vec::new();
@@ -346,6 +386,7 @@ impl<'a> OperationDraft<'a> {
                     let name = percent::encode(&plain);
                     let count = self.query.len();
                     self.query.retain(|pair| !pair.starts_with(&format!("{name}=")));
+                    self.retain_own_pairs(|own, _| own != plain);
                     if self.query.len() < count {
                         self.unsent.push(plain);
                     }
@@ -381,20 +422,31 @@ impl<'a> OperationDraft<'a> {
             self.obstacles.push(reason);
             String::new()
         });
+        let mut secrets = SecretParameters::new(&slug(&format!("{}-{tool}", api.title), "api"));
+        let own = hide_in_address(&format!("{server}{}", self.url), |what, name, value| {
+            let (parameter, is_new) = secrets.hide(name, value);
+            if is_new {
+                let secret = secrets.reference(&parameter);
+                losses.push(secret_needed(self.place.path, "description", what, name, &secret));
+            }
+            format!("{{{{.{parameter}}}}}")
+        });
+        let own = own.unwrap_or_else(|secret| {
+            self.obstacles.push(secret.obstacle("part of the address"));
+            String::new()
+        });
+        for secret in secrets.into_values() {
+            if body_parameters.iter().any(|known: &NamedValue| known.name == secret.name) {
+                self.obstacles.push(format!("it needs two secrets named `{}`", secret.name));
+            }
+            body_parameters.push(secret);
+        }
         if !self.obstacles.is_empty() {
             return InsideTool::Never(self.obstacles.join("; "));
         }
-        let mut url = server;
-        for letter in self.url.chars() {
-            // An address has none of these, and slots neither.
-            if letter.is_control() || letter.is_whitespace() || letter == '\\' {
-                url.push_str(&percent::encode(letter.encode_utf8(&mut [0; 4])));
-            } else {
-                url.push(letter);
-            }
-        }
+        let mut url = address::encoded(&own);
         for (index, pair) in self.query.iter().enumerate() {
-            url.push(if index == 0 && !self.url.contains('?') { '?' } else { '&' });
+            url.push(if index == 0 && !own.contains('?') { '?' } else { '&' });
             url.push_str(pair);
         }
         let http = HttpRequest {

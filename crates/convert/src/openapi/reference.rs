@@ -3,7 +3,7 @@
 use bosun_core::percent;
 use serde_json::Value;
 
-use super::bundle;
+use super::{bundle, swagger};
 use crate::{document::Path, format::clip, found::Report};
 
 /// Maximum length of a chain of references; a longer one is a cycle.
@@ -16,6 +16,10 @@ pub(super) fn of(value: &Value) -> Option<&str> {
 
 /// The value that a local reference names.
 pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, (&'static str, String)> {
+    if reference == swagger::TOO_LARGE {
+        let message = format!("the references of the description copy more than {} values", swagger::MOST_COPIED);
+        return Err(("too_large", message));
+    }
     let Some(pointer) = reference.strip_prefix('#') else {
         let message = format!(
             "`{}` points out of the document, and not to a file of its folder that could be read",

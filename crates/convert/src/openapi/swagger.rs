@@ -2,9 +2,14 @@
 //!
 //! The two differ in how a request is described: bodies and forms are parameters, parameters have their schema next to
 //! their name, and the server has three parts. The schemas are those of 3.0, and references keep their targets, so only
-//! the requests are rewritten. Positions stay those of the description: its paths keep their names.
+//! the requests are rewritten. What is behind a reference in the place of a path, an operation or a parameter is copied
+//! to that place, since its form depends on what is around it there. Positions stay those of the description: its paths keep their names.
+
+use std::cell::Cell;
 
 use serde_json::{Map, Value, json};
+
+use super::reference;
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 
@@ -29,6 +34,15 @@ const SCHEMA: [&str; 17] = [
     "x-nullable",
 ];
 
+/// Maximum number of values that are copied from behind references.
+pub(super) const MOST_COPIED: usize = 1_000_000;
+
+/// In place of a reference that is not copied since it would be too much: a fault where it is followed.
+pub(super) const TOO_LARGE: &str = "#/x-bosun-too-large";
+
+/// Maximum length of a chain of references; a longer one is a cycle.
+const LONGEST_CHAIN: usize = 32;
+
 /// The description in the shape of OpenAPI 3.0, with its other members as they are.
 pub(super) fn upgrade(root: &Value) -> Value {
     let Value::Object(members) = root else { return root.clone() };
@@ -39,10 +53,10 @@ pub(super) fn upgrade(root: &Value) -> Value {
     let schemes: Map<String, Value> =
         schemes.into_iter().flatten().map(|(name, scheme)| (name.clone(), security_scheme(scheme))).collect();
     upgraded.insert("components".to_owned(), json!({"securitySchemes": schemes}));
-    let consumes = members.get("consumes");
+    let requests = Requests { root, consumes: members.get("consumes"), copied: Cell::new(0) };
     let paths = members.get("paths").and_then(Value::as_object);
     let paths: Map<String, Value> =
-        paths.into_iter().flatten().map(|(url, item)| (url.clone(), path_item(root, item, consumes))).collect();
+        paths.into_iter().flatten().map(|(url, item)| (url.clone(), requests.path_item(item))).collect();
     upgraded.insert("paths".to_owned(), paths.into());
     upgraded.into()
 }
@@ -72,62 +86,114 @@ fn security_scheme(scheme: &Value) -> Value {
     }
 }
 
-fn path_item(root: &Value, item: &Value, consumes: Option<&Value>) -> Value {
-    let Value::Object(members) = item else { return item.clone() };
-    let mut item = members.clone();
-    // Parameters of the path may be bodies of its operations, so each operation gets them all.
-    let shared: Vec<Value> = item.remove("parameters").and_then(|list| list.as_array().cloned()).unwrap_or_default();
-    for method in METHODS {
-        if let Some(operation) = item.get_mut(method) {
-            *operation = upgrade_operation(root, operation, &shared, consumes);
-        }
-    }
-    item.into()
+/// The requests of a description.
+struct Requests<'a> {
+    root: &'a Value,
+    consumes: Option<&'a Value>,
+    /// The number of values that were copied from behind references.
+    copied: Cell<usize>,
 }
 
-fn upgrade_operation(root: &Value, operation: &Value, shared: &[Value], consumes: Option<&Value>) -> Value {
-    let Value::Object(members) = operation else { return operation.clone() };
-    let mut upgraded = members.clone();
-    let own = upgraded.remove("parameters").and_then(|list| list.as_array().cloned()).unwrap_or_default();
-    let consumes = members.get("consumes").or(consumes).and_then(Value::as_array);
-    let consumes: Vec<&str> = consumes.into_iter().flatten().filter_map(Value::as_str).collect();
-    let identity = |parameter: &Value| {
-        let target = followed(root, parameter);
-        (target.get("name").cloned(), target.get("in").cloned())
-    };
-    let overridden: Vec<_> = own.iter().map(identity).collect();
-    let inherited = shared.iter().filter(|parameter| !overridden.contains(&identity(parameter))).cloned();
-    let mut parameters = Vec::new();
-    let mut fields = Vec::new();
-    for parameter in inherited.chain(own) {
-        let target = followed(root, &parameter);
-        match target.get("in").and_then(Value::as_str) {
-            Some("body") => {
-                let media = consumes.iter().find(|media| media.contains("json")).or(consumes.first());
-                let schema = target.get("schema").cloned().unwrap_or_else(|| json!({}));
-                let mut body = json!({"content": {*media.unwrap_or(&"application/json"): {"schema": schema}}});
-                for key in ["required", "description"] {
-                    if let Some(value) = target.get(key) {
-                        body[key] = value.clone();
-                    }
+impl<'a> Requests<'a> {
+    /// What a chain of references names, to be copied; the value itself if it leads nowhere, which is a fault where it
+    /// is read. The error stands for what is too large.
+    fn copied(&self, value: &'a Value) -> Result<&'a Value, Value> {
+        let target = self.followed(value);
+        if !std::ptr::eq(target, value) {
+            let mut waiting = vec![target];
+            while let Some(value) = waiting.pop() {
+                self.copied.set(self.copied.get() + 1);
+                if self.copied.get() > MOST_COPIED {
+                    return Err(json!({"$ref": TOO_LARGE}));
                 }
-                upgraded.insert("requestBody".to_owned(), body);
+                match value {
+                    Value::Array(items) => waiting.extend(items),
+                    Value::Object(members) => waiting.extend(members.values()),
+                    _ => {}
+                }
             }
-            Some("formData") => fields.push(target.clone()),
-            _ => parameters.push(upgrade_parameter(target)),
         }
+        Ok(target)
     }
-    if !fields.is_empty() {
-        upgraded.insert("requestBody".to_owned(), form(&fields, &consumes));
-    }
-    upgraded.insert("parameters".to_owned(), parameters.into());
-    upgraded.into()
-}
 
-/// What a reference of a parameter names; the reference itself if there is none, which is a fault where it is read.
-fn followed<'a>(root: &'a Value, parameter: &'a Value) -> &'a Value {
-    let target = parameter.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
-    target.and_then(|pointer| root.pointer(pointer)).unwrap_or(parameter)
+    fn followed(&self, value: &'a Value) -> &'a Value {
+        let mut current = value;
+        for _ in 0..LONGEST_CHAIN {
+            match reference::of(current).map(|target| reference::resolve(self.root, target)) {
+                None => return current,
+                Some(Ok(target)) => current = target,
+                Some(Err(_)) => return value,
+            }
+        }
+        value
+    }
+
+    fn path_item(&self, item: &'a Value) -> Value {
+        let members = match self.copied(item) {
+            Ok(Value::Object(members)) => members,
+            Ok(other) => return other.clone(),
+            Err(too_large) => return too_large,
+        };
+        let mut upgraded = members.clone();
+        // Parameters of the path may be bodies of its operations, so each operation gets them all.
+        upgraded.remove("parameters");
+        let shared = members.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for method in METHODS {
+            if let Some(operation) = members.get(method) {
+                upgraded.insert(method.to_owned(), self.operation(operation, shared));
+            }
+        }
+        upgraded.into()
+    }
+
+    fn operation(&self, operation: &'a Value, shared: &'a [Value]) -> Value {
+        let members = match self.copied(operation) {
+            Ok(Value::Object(members)) => members,
+            Ok(other) => return other.clone(),
+            Err(too_large) => return too_large,
+        };
+        let mut upgraded = members.clone();
+        let own = members.get("parameters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let consumes = members.get("consumes").or(self.consumes).and_then(Value::as_array);
+        let consumes: Vec<&str> = consumes.into_iter().flatten().filter_map(Value::as_str).collect();
+        let identity = |parameter: &'a Value| {
+            let target = self.followed(parameter);
+            (target.get("name"), target.get("in"))
+        };
+        let overridden: Vec<_> = own.iter().map(identity).collect();
+        let inherited = shared.iter().filter(|parameter| !overridden.contains(&identity(parameter)));
+        let mut parameters = Vec::new();
+        let mut fields = Vec::new();
+        for parameter in inherited.chain(own) {
+            let target = match self.copied(parameter) {
+                Ok(target) => target,
+                Err(too_large) => {
+                    parameters.push(too_large);
+                    continue;
+                }
+            };
+            match target.get("in").and_then(Value::as_str) {
+                Some("body") => {
+                    let media = consumes.iter().find(|media| media.contains("json")).or(consumes.first());
+                    let schema = target.get("schema").cloned().unwrap_or_else(|| json!({}));
+                    let mut body = json!({"content": {*media.unwrap_or(&"application/json"): {"schema": schema}}});
+                    for key in ["required", "description"] {
+                        if let Some(value) = target.get(key) {
+                            body[key] = value.clone();
+                        }
+                    }
+                    upgraded.insert("requestBody".to_owned(), body);
+                }
+                Some("formData") => fields.push(target),
+                _ => parameters.push(upgrade_parameter(target)),
+            }
+        }
+        if !fields.is_empty() {
+            upgraded.insert("requestBody".to_owned(), form(&fields, &consumes));
+        }
+        upgraded.insert("parameters".to_owned(), parameters.into());
+        upgraded.into()
+    }
 }
 
 fn upgrade_parameter(parameter: &Value) -> Value {
@@ -174,7 +240,7 @@ fn schema_of(parameter: &Map<String, Value>) -> Value {
     schema.into()
 }
 
-fn form(fields: &[Value], consumes: &[&str]) -> Value {
+fn form(fields: &[&Value], consumes: &[&str]) -> Value {
     let has_file = fields.iter().any(|field| field.get("type") == Some(&json!("file")));
     let multipart = "multipart/form-data";
     let urlencoded = "application/x-www-form-urlencoded";
@@ -186,7 +252,7 @@ fn form(fields: &[Value], consumes: &[&str]) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     let mut encoding = Map::new();
-    for field in fields.iter().filter_map(Value::as_object) {
+    for field in fields.iter().filter_map(|field| field.as_object()) {
         let Some(name) = field.get("name").and_then(Value::as_str) else { continue };
         let mut schema = schema_of(field);
         if let (Some(description), Value::Object(schema)) = (field.get("description"), &mut schema) {

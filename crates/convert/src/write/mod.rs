@@ -1,10 +1,12 @@
 //! Tools written in another format.
 
+use std::borrow::Cow;
+
 use bosun_core::{Binding, schema::dialect::Dialect};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use crate::{ConvertError, Format, Warning, dialect::AnyDialect, found::Found, manifest, tool_config};
+use crate::{ConvertError, Format, Warning, dialect::AnyDialect, format::clip, found::Found, manifest, tool_config};
 
 mod declare;
 mod list;
@@ -25,6 +27,15 @@ pub enum Documents {
 }
 
 impl Documents {
+    /// Whether they hold no tools.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::One(value) => value.get("tools").unwrap_or(value).as_array().is_some_and(Vec::is_empty),
+            Self::Stream(documents) => documents.is_empty(),
+        }
+    }
+
     /// As JSON; a stream as a list.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -86,7 +97,7 @@ pub fn write(tools: &[Found], target: Format) -> Result<WrittenFile, ConvertErro
 
 /// Reports once for each field which tools lose it.
 fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) {
-    let mut lost: IndexMap<&str, (&Found, usize)> = IndexMap::new();
+    let mut lost: IndexMap<Cow<'_, str>, (&Found, usize)> = IndexMap::new();
     for found in tools {
         for field in lost_fields(found, format) {
             lost.entry(field).and_modify(|(_, more)| *more += 1).or_insert((found, 0));
@@ -101,12 +112,10 @@ fn warn_of_losses(tools: &[Found], format: Format, warnings: &mut Vec<Warning>) 
 }
 
 /// The fields of a tool that a list in this format cannot hold.
-fn lost_fields(found: &Found, format: Format) -> impl Iterator<Item = &'static str> + use<> {
+fn lost_fields(found: &Found, format: Format) -> impl Iterator<Item = Cow<'_, str>> {
     let Found { tool, entry, .. } = found;
-    let in_entry = |field: &str| {
-        format != Format::Mcp
-            && entry.as_ref().is_some_and(|entry| entry.get(field).is_some_and(|value| !value.is_null()))
-    };
+    let entry = entry.as_ref().filter(|_| format != Format::Mcp);
+    let only_in_entry = entry.map(|entry| fields_of_entry(entry)).unwrap_or_default();
     let keeps_policy = matches!(format, Format::Ark | Format::ExternalTools);
     let keeps_hints = keeps_policy || format == Format::Mcp;
     let keeps_binding = match tool.binding {
@@ -125,10 +134,29 @@ fn lost_fields(found: &Found, format: Format) -> impl Iterator<Item = &'static s
         ("annotations", !tool.annotations.is_empty() && !keeps_hints),
         ("timeout", tool.timeout.is_some() && !keeps_policy),
         ("cache", tool.cache_for.is_some() && !keeps_policy),
-        ("outputSchema", in_entry("outputSchema")),
-        ("_meta", in_entry("_meta")),
-        ("execution", in_entry("execution")),
-        ("icons", in_entry("icons")),
     ];
-    fields.into_iter().filter(|(_, is_lost)| *is_lost).map(|(field, _)| field)
+    let of_tool = fields.into_iter().filter(|(_, is_lost)| *is_lost).map(|(field, _)| Cow::Borrowed(field));
+    of_tool.chain(only_in_entry.into_iter().map(Cow::Owned))
+}
+
+/// Maximum number of fields that are listed one by one.
+const MOST_LISTED: usize = 32;
+
+/// The fields of a tool of MCP that a [`Tool`](bosun_core::Tool) has no place for.
+fn fields_of_entry(entry: &Value) -> Vec<String> {
+    const KEPT: [&str; 5] = ["name", "description", "inputSchema", "title", "annotations"];
+    const KEPT_HINTS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+    let without = |value: Option<&Value>, kept: [&'static str; 5], prefix: &str| -> Vec<String> {
+        let members = value.and_then(Value::as_object).into_iter().flatten();
+        let other = members.filter(|(name, value)| !value.is_null() && !kept.contains(&name.as_str()));
+        other.map(|(name, _)| format!("{prefix}{}", clip(name))).collect()
+    };
+    let mut fields = without(Some(entry), KEPT, "");
+    fields.extend(without(entry.get("annotations"), KEPT_HINTS, "annotations."));
+    let more = fields.len().saturating_sub(MOST_LISTED);
+    if more > 0 {
+        fields.truncate(MOST_LISTED);
+        fields.push(format!("{more} more fields"));
+    }
+    fields
 }

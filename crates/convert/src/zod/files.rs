@@ -165,10 +165,11 @@ fn candidates(path: &str) -> Vec<String> {
         }
     }
     let has_extension =
-        [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"].iter().any(|extension| path.ends_with(extension));
+        [".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs"].iter().any(|extension| path.ends_with(extension));
     if has_extension {
         candidates.push(path.to_owned());
     }
-    candidates.extend([".ts", ".js", ".mts", ".mjs", "/index.ts", "/index.js"].map(|end| format!("{path}{end}")));
+    candidates
+        .extend([".ts", ".tsx", ".js", ".mts", ".mjs", "/index.ts", "/index.js"].map(|end| format!("{path}{end}")));
     candidates
 }

@@ -211,11 +211,21 @@ impl<'a> Finder<'_, '_, 'a> {
                 }
             }
             // The last argument is the function. A method `tool` of anything else has no name in front.
-            ("tool", [name, middle @ .., _]) => {
-                let name = self.reader.read(name);
-                if !matches!(name, ZodValue::Text(_)) {
-                    return;
+            ("tool", [name, middle @ .., last]) => {
+                let value = self.reader.read(name);
+                match value {
+                    ZodValue::Text(_) => {}
+                    // Without an SDK of MCP, this is a tool only if it ends as one does: with a function.
+                    ZodValue::Unreadable(problems) if self.imports_mcp() || is_function(last) => {
+                        return self.keep(Err(problems), call.span);
+                    }
+                    ZodValue::Unreadable(_) => {
+                        let message = "a call that looks like a tool of MCP has a computed name and is left out";
+                        return self.remark(call.span, "tool_not_read", message);
+                    }
+                    _ => return,
                 }
+                let name = value;
                 let mut members = Vec::new();
                 for (index, argument) in middle.iter().enumerate() {
                     let offset = argument.span().start;
@@ -236,6 +246,11 @@ impl<'a> Finder<'_, '_, 'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether the source imports an SDK of MCP.
+    fn imports_mcp(&self) -> bool {
+        self.module.imports.iter().any(|(module, _)| module.starts_with("@modelcontextprotocol/"))
     }
 
     fn remark(&mut self, span: Span, code: &'static str, message: impl Into<String>) {
@@ -519,6 +534,10 @@ fn is_shape(record: &ZodRecord<'_>) -> bool {
     record
         .iter()
         .all(|(_, member)| member.getter || matches!(member.value, ZodValue::Schema(_) | ZodValue::Unreadable(_)))
+}
+
+fn is_function(expression: &Expression<'_>) -> bool {
+    matches!(expression, Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_))
 }
 
 fn unread(span: Span) -> Problems {

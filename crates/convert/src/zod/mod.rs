@@ -51,7 +51,7 @@ use serde_json::Value as Json;
 
 use bosun_reading::Locator;
 
-use crate::{FolderFiles, Warning};
+use crate::{FolderFiles, Warning, format::clip};
 use fault::ZodProblem;
 use files::SourceFiles;
 use find::FoundSchemas;
@@ -70,6 +70,8 @@ pub struct ZodOptions<'a> {
     pub version: Option<ZodVersion>,
     /// The version that `import … from "zod"` means; without it, Zod 3.
     pub installed: Option<ZodVersion>,
+    /// What is asked for in place of a version, such as `latest`.
+    pub unclear: Option<&'a str>,
     /// The side of a schema that is described. It matters for Zod 4 only: `zod-to-json-schema` describes the input.
     pub io: ZodIo,
     /// The files that relative imports may name.
@@ -242,7 +244,15 @@ fn choose_versions(module: &Module<'_>, options: ZodOptions<'_>) -> (Vec<ZodVers
     if versions.is_empty() || (imported("zod").is_some() && !versions.contains(&bare)) {
         versions.push(bare);
     }
-    (versions, Vec::new())
+    let assumed = options.unclear.filter(|_| options.installed.is_none()).and_then(|unclear| {
+        let version = name(bare);
+        let message = format!(
+            "the package.json asks for zod `{}`, which names no version: it is read as Zod {version} (`--zod` names one)",
+            clip(unclear)
+        );
+        Some(ZodRemark { offset: imported("zod")?, code: "zod_version_assumed", message })
+    });
+    (versions, assumed.into_iter().collect())
 }
 
 /// The version that `zod` alone means.

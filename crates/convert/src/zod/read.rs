@@ -267,8 +267,22 @@ impl<'m, 'a> ZodReader<'m, 'a> {
         }
         self.constants.insert(index, Constant::BeingRead);
         let value = self.read_declaration(index, name, span);
-        self.constants.insert(index, Constant::Known(value.clone()));
+        if matches!(value, ZodValue::Unreadable(_)) && self.is_outside(index, span) {
+            // Its problem is that of each use, and cheap to find again.
+            self.constants.remove(&index);
+        } else {
+            self.constants.insert(index, Constant::Known(value.clone()));
+        }
         value
+    }
+
+    /// Whether a name has no value in the files that are read: it is a parameter, or imported from elsewhere.
+    fn is_outside(&self, index: usize, used: Span) -> bool {
+        match self.module.declaration(index).map(|declaration| declaration.binding) {
+            Some(NameBinding::Import { module, .. }) => self.module.file(module, used.start).is_none(),
+            Some(NameBinding::Parameter | NameBinding::Unknown) => true,
+            _ => false,
+        }
     }
 
     fn read_declaration(&mut self, index: usize, name: &str, used: Span) -> ZodValue<'a> {

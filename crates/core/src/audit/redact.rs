@@ -102,8 +102,6 @@ const KEY_PREFIXES: &[&str] = &[
     "xoxr-",
     "xoxs-",
     "xapp-",
-    "akia",
-    "asia",
     "aiza",
     "ya29.",
     "npm_",
@@ -119,6 +117,8 @@ const KEY_PREFIXES: &[&str] = &[
     "pplx-",
     "r8_",
 ];
+/// Prefixes that are also those of words: letters and digits alone follow them in a key.
+const KEY_PREFIXES_OF_LETTERS: &[&str] = &["akia", "asia"];
 /// Minimum length of a key with a known prefix; a shorter one is an ordinary word.
 const SHORTEST_KEY: usize = 12;
 /// Minimum length of a run of letters and digits that is considered random: longer than any word.
@@ -403,8 +403,10 @@ fn is_masked(word: &str) -> bool {
 pub fn is_vendor_key(word: &str) -> bool {
     let begins = |prefix: &&str| word.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+    // `asia-northeast1` is a region.
+    let is_plain = || word.bytes().all(|byte| byte.is_ascii_alphanumeric());
     word.len() >= SHORTEST_KEY
-        && KEY_PREFIXES.iter().any(begins)
+        && (KEY_PREFIXES.iter().any(begins) || (KEY_PREFIXES_OF_LETTERS.iter().any(begins) && is_plain()))
         && (has_digit || word.len() >= 20)
         && !word.contains('/')
 }

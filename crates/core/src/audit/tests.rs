@@ -95,7 +95,7 @@ fn harmless_names_and_values_stay() {
         json!({"url": "https://example.com/a/b?page=2&sort=asc"}),
         json!({"id": "018f2b6a-7c3d-7e1f-9a2b-3c4d5e6f7a8b"}),
         json!({"text": "The quick brown fox jumps over the lazy dog, 12 times."}),
-        json!({"skill": "sk-1", "word": "asiatic", "note": "basically fine", "colon": "note: done"}),
+        json!({"skill": "sk-1", "word": "asiatic", "region": "asia-northeast1", "note": "basically fine", "colon": "note: done"}),
         json!({"unicode": "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft2"}),
         json!([1, 2.5, true, null, "x"]),
         json!("a text"),

@@ -90,9 +90,9 @@ impl CatalogArguments {
         let mut is_whole = true;
         for source in input::sources(&paths)? {
             let bytes = source.read()?;
-            let folder = SourceFolder::of(&source.path);
+            let folder = SourceFolder::of(&source);
             let checked = check::read(&bytes, folder.options());
-            if source.is_incidental && check::is_something_else(&checked) {
+            if source.is_incidental() && check::is_something_else(&checked) {
                 continue;
             }
             for problem in checked.problems.iter().filter(|problem| problem.severity == Severity::Error) {

@@ -399,11 +399,42 @@ fn one_unreadable_tool_does_not_remove_the_others() {
 
 #[test]
 fn a_fault_that_tools_share_names_them_all() {
-    let source = "import { z } from 'zod';\nimport { id } from 'elsewhere';\ntool(run, { name: 'a', description: 'A', schema: z.object({ id }) });\ntool(run, { name: 'b', description: 'B', schema: z.object({ id }) });";
+    let source = "import { z } from 'zod';\nconst id = load();\ntool(run, { name: 'a', description: 'A', schema: z.object({ id }) });\ntool(run, { name: 'b', description: 'B', schema: z.object({ id }) });";
     let converted = convert(source, "tools.ts", ZodOptions::default()).unwrap();
     let messages: Vec<_> = converted.faults.iter().map(|fault| fault.message.as_str()).collect();
-    let expect = "`id` is imported from `elsewhere`, which is not read; the tools at lines 3, 4 are left out";
+    let expect = "`load` is not declared in this file; the tools at lines 3, 4 are left out";
     assert_eq!(messages, [expect]);
+}
+
+#[test]
+fn a_name_that_is_not_read_is_a_fault_at_each_use() {
+    refuses(
+        "import { id } from 'elsewhere';\nconst first = id;\ntool(run, { name: 'a', description: 'A', schema: id });\ntool(run, { name: 'b', description: 'B', schema: id });",
+        &["3:50 imported_value", "4:50 imported_value"],
+    );
+    let mcp =
+        "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\nimport { NAMES } from './names';\n";
+    for (call, column) in [("server.tool(NAMES.b, 'B', run)", 13), ("server.registerTool(NAMES.b, {}, run)", 21)] {
+        let source = format!("{mcp}log(NAMES.a);\nserver.registerTool(NAMES.a, {{}}, run);\n{call};");
+        refuses(&source, &["4:21 imported_value", &format!("5:{column} imported_value")]);
+    }
+}
+
+#[test]
+fn a_server_tool_with_a_computed_name_is_a_fault() {
+    for (source, expect) in [
+        ("import { NAMES } from './names';\nserver.tool(NAMES.x, 'X', {}, async () => 1);", "2:13 imported_value"),
+        ("server.tool(prefix + 'x', 'X', {}, function () {});", "1:13 unknown_name"),
+        ("for (const t of tools) server.tool(t.name, t.description, t.shape, () => 1);", "1:36 computed_value"),
+        (
+            "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\nfunction add(server, t) { server.tool(t.name, t.run); }",
+            "2:39 computed_value",
+        ),
+    ] {
+        refuses(source, &[expect]);
+    }
+    warns("import { z } from 'zod';\nserver.tool(names.x, 'X', {}, run);", &["tools.ts:2:1 tool_not_read"]);
+    warns("import { z } from 'zod';\nserver.tool({ x: 1 }, 'X', {}, run);", &[]);
 }
 
 #[test]
