@@ -3,7 +3,7 @@
 use bosun_standin::nango::{NangoChange, NangoRecord, NangoRecords};
 use serde_json::{Value, json};
 
-use super::{MAIL, call, ended, ids, outcome, state, world};
+use super::{MAIL, call, ids, state, world};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_are_filtered_and_sorted_here_and_deleted_ones_are_not_shown() {
@@ -160,4 +160,26 @@ async fn reads_are_retried_and_our_own_key_is_distinguished_from_the_users() {
     drop(nango);
     let (code, message) = fetch().await.unwrap_err();
     assert_eq!(code, "tool_unreachable", "{message}");
+}
+
+/// A small request whose expression names one long list of values again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_that_cost_more_than_their_size_are_refused() {
+    let (world, nango) = world(state(), &[]).await;
+    let server = world.start().await;
+    let with = |values: usize, numbers: usize| {
+        let list = json!({"field": "size", "operator": "in", "values": vec![1; values]});
+        json!({"operation": "fetch", "filters": {"conditions": [list], "logic": vec!["1"; numbers].join(" or ")}})
+    };
+    for (values, numbers, expect) in [
+        (20_000, 4_000, "more than 1000 values"),
+        (1_001, 1, "more than 1000 values"),
+        (1, 201, "`logic` has more than 200 numbers"),
+    ] {
+        let (code, message) = call(&server, "fetch_emails", with(values, numbers)).await.unwrap_err();
+        assert_eq!(code, "invalid_arguments", "{values} {numbers}: {message}");
+        assert!(message.contains(expect), "{values} {numbers}: {message}");
+    }
+    assert!(nango.requests().is_empty(), "nothing is asked of Nango");
+    assert!(call(&server, "fetch_emails", with(1_000, 200)).await.is_ok());
 }
