@@ -1,13 +1,14 @@
 //! `source: action`: what is sent, what a failure is called, and when an outcome is not known.
 
+use bosun_standin::nango::NangoStandIn;
 use serde_json::{Value, json};
 
 use super::{action, approve, call, email, ended, outcome, state, world};
 use crate::{
     resources::{api, send},
     support::{
-        server::{ProcessExit, Started},
-        soon,
+        server::{ProcessExit, Server, Started},
+        until,
     },
 };
 
@@ -59,6 +60,22 @@ async fn failures_of_actions_have_their_own_codes() {
     assert_eq!(code, "outcome_unknown", "{message}");
 }
 
+/// Asks for a mail, and approves it; further fields of the query are in `more`.
+async fn begin(server: &Server, name: &str, more: Value) {
+    let input = json!({"input": email()}).to_string();
+    let mut body = json!({"name": name, "input": input, "target": {"type": "tool", "name": "send_email"}});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let asked = api(server, "POST", "/v1/queries?wait=20s&view=rfc", Some(&body)).await;
+    assert_eq!(asked.body["status"], "approval_required", "{}", asked.text);
+    approve(server, name, &[]).await;
+}
+
+/// Waits for a poll after the first `requests`.
+async fn polled(nango: &NangoStandIn, requests: usize) {
+    let is_poll = |request: &String| request.starts_with("GET /action/");
+    until("a poll", || nango.requests()[requests..].iter().any(is_poll)).await;
+}
+
 /// The handle of an action is durable before it is polled: a later process asks for its result, and it runs once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_action_that_takes_long_survives_kill_9() {
@@ -66,23 +83,8 @@ async fn an_action_that_takes_long_survives_kill_9() {
     slow.integrations[0].actions = vec![action("send-email", 3_000, None)];
     let (world, nango) = world(slow, &[]).await;
     let mut server = world.start().await;
-    let input = json!({"input": email()}).to_string();
-    let body = json!({"name": "slow", "input": input, "target": {"type": "tool", "name": "send_email"}});
-    let begun = api(&server, "POST", "/v1/queries?view=rfc", Some(&body)).await;
-    assert!(begun.status < 300, "{}", begun.text);
-    let waiting = async {
-        while api(&server, "GET", "/v1/queries/slow?view=rfc", None).await.body["status"] != "approval_required" {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon("the request for approval", waiting).await;
-    approve(&server, "slow", &[]).await;
-    let polled = async {
-        while !nango.requests().iter().any(|request| request.starts_with("GET /action/")) {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon("the first poll", polled).await;
+    begin(&server, "slow", json!({})).await;
+    polled(&nango, 0).await;
     server.kill().await;
     let server = world.start().await;
     let result = outcome(&ended(&server, "slow", &[]).await);
@@ -109,5 +111,54 @@ async fn a_crash_before_the_handle_is_durable_leaves_an_unknown_outcome_and_one_
     let answer = ended(&server, "once", &[]).await;
     let (code, _) = outcome(&answer).unwrap_err();
     assert_eq!(code, "outcome_unknown", "{}", answer.text);
+    assert_eq!(nango.runs().len(), 1);
+}
+
+/// What was sent and has no answer in time may have taken effect, wherever the call is when its time is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_action_that_may_have_run_is_never_reported_as_one_that_has_not() {
+    let mut endless = state();
+    endless.integrations[0].actions = vec![action("send-email", 600_000, None)];
+    let (world, nango) = world(endless, &["--tool-timeout", "3s"]).await;
+    let server = world.start().await;
+    let result = async |name: &str| outcome(&ended(&server, name, &[]).await).unwrap_err();
+    let is_unknown = |message: &str| message.contains("whether it took effect is not known");
+
+    // Its deadline passes while it is polled.
+    begin(&server, "expires", json!({"externalTimeout": "2s"})).await;
+    let (code, message) = result("expires").await;
+    assert_eq!((code.as_str(), is_unknown(&message)), ("call_expired", true), "{message}");
+
+    // Nango refuses the polls: its key was changed after the action had been triggered.
+    let before = nango.requests().len();
+    begin(&server, "refused", json!({})).await;
+    polled(&nango, before).await;
+    nango.change(|state| state.key = "11111111-2222-4333-8444-555555555555".into());
+    let (code, message) = result("refused").await;
+    assert_eq!((code.as_str(), is_unknown(&message)), ("outcome_unknown", true), "{message}");
+    assert!(message.contains("check the secret `nango`"), "{message}");
+    nango.change(|environment| environment.key = state().key);
+
+    // The trigger is not answered within the timeout of the tool.
+    nango.change(|state| state.faults.latency_ms = 600_000);
+    begin(&server, "silent", json!({})).await;
+    let (code, message) = result("silent").await;
+    assert_eq!((code.as_str(), is_unknown(&message)), ("outcome_unknown", true), "{message}");
+    assert_eq!(nango.runs().len(), 3, "each of them has run");
+}
+
+/// A poll that is not answered says nothing of the action: it is repeated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_action_outlives_a_poll_without_an_answer() {
+    let mut slow = state();
+    slow.integrations[0].actions = vec![action("send-email", 5_000, None)];
+    let (world, nango) = world(slow, &["--tool-timeout", "2s"]).await;
+    let server = world.start().await;
+    begin(&server, "slow", json!({})).await;
+    polled(&nango, 0).await;
+    nango.change(|state| state.faults.latency_ms = 600_000);
+    polled(&nango, nango.requests().len()).await;
+    nango.change(|state| state.faults.latency_ms = 0);
+    assert_eq!(outcome(&ended(&server, "slow", &[]).await), Ok(email()));
     assert_eq!(nango.runs().len(), 1);
 }
