@@ -3,7 +3,8 @@
 use bosun_standin::nango::{NangoChange, NangoRecord, NangoRecords};
 use serde_json::{Value, json};
 
-use super::{MAIL, call, ids, state, world};
+use super::{MAIL, call, ended, ids, outcome, state, world};
+use crate::{resources::api, support::until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_are_filtered_and_sorted_here_and_deleted_ones_are_not_shown() {
@@ -182,4 +183,21 @@ async fn filters_that_cost_more_than_their_size_are_refused() {
     }
     assert!(nango.requests().is_empty(), "nothing is asked of Nango");
     assert!(call(&server, "fetch_emails", with(1_000, 200)).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_a_kill_interrupts_is_repeated() {
+    let (world, nango) = world(state(), &[]).await;
+    let mut server = world.start().await;
+    nango.change(|state| state.faults.latency_ms = 600_000);
+    let input = json!({"input": {"operation": "fetch"}}).to_string();
+    let body = json!({"name": "read", "input": input, "target": {"type": "tool", "name": "fetch_emails"}});
+    let begun = api(&server, "POST", "/v1/queries?view=rfc", Some(&body)).await;
+    assert!(begun.status < 300, "{}", begun.text);
+    until("the first request", || !nango.requests().is_empty()).await;
+    server.kill().await;
+    nango.change(|state| state.faults.latency_ms = 0);
+    let server = world.start().await;
+    let records = outcome(&ended(&server, "read", &[]).await).unwrap();
+    assert_eq!(ids(&records), ["t3", "t2", "t1"]);
 }
