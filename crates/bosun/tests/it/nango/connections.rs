@@ -76,6 +76,26 @@ async fn an_end_user_has_connections_of_their_own_and_no_others() {
     assert!(fetch(Some("bob")).await.is_ok());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_an_end_user_tools_without_a_connection_in_the_settings_are_listed_as_unavailable() {
+    // Connections of the command line replace those of the file.
+    let (world, _nango) = world(state(), &["--nango-connections", &format!("{MAIL}=my-connection")]).await;
+    let server = world.start().await;
+    let listed = api(&server, "GET", "/v1/tools", None).await;
+    let tools = listed.body["items"].as_array().unwrap().iter().filter(|tool| tool["binding"] == "nango");
+    let text = |tool: &Value, field: &str| tool[field].as_str().unwrap_or_default().to_owned();
+    let shown: Vec<_> =
+        tools.map(|tool| ["name", "state", "available", "reason"].map(|field| text(tool, field))).collect();
+    let why = "`salesforce-ybzg` is not connected for queries without an end user: add its connection to \
+               `[nango.connections]`; end users use their own";
+    let expect = [
+        ["fetch_emails", "ready", "True", ""],
+        ["fetch_entity", "unavailable", "False", why],
+        ["send_email", "ready", "True", ""],
+    ];
+    assert_eq!(shown, expect, "{}", listed.text);
+}
+
 /// The key is in no answer, no log and no journal, whatever Nango answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nangos_key_is_nowhere() {
