@@ -185,6 +185,14 @@ ceilings! {
     NANGO_RECORDS: Model = 10_000, Count, Excess::Cut;
     /// The same, in bytes of JSON
     NANGO_BYTES: Model = 32 * MIB, Bytes, Excess::Cut;
+    /// Conditions in the `filters` of one read of Nango's records
+    NANGO_CONDITIONS: Model = 50, Count, Excess::ReportedToModel(outcome_code::INVALID_ARGUMENTS);
+    /// Values that all conditions of one read together compare with
+    NANGO_OPERANDS: Model = 1_000, Count, Excess::ReportedToModel(outcome_code::INVALID_ARGUMENTS);
+    /// Numbers in the `logic` of its conditions
+    NANGO_LOGIC_NUMBERS: Model = 200, Count, Excess::ReportedToModel(outcome_code::INVALID_ARGUMENTS);
+    /// Fields in its `orderBy`
+    NANGO_ORDER_FIELDS: Model = 10, Count, Excess::ReportedToModel(outcome_code::INVALID_ARGUMENTS);
     /// Time of the jq filters of one result
     JQ_SECONDS: Model = 5, Seconds, Excess::ReportedToModel(outcome_code::FUNCTION_FAILED);
     /// Memory of the jq filters of one result

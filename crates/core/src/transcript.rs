@@ -472,11 +472,13 @@ pub fn expired(asked: &AskedCall, is_decided: bool) -> Outcome {
             let message = format!("External tool execution timeout: no result for `{tool}` in time");
             Outcome::failure(outcome_code::CALL_EXPIRED, message)
         }
+        // It was started elsewhere, and may be running there still.
         CallRoute::Inside { .. }
         | CallRoute::Approval { .. }
         | CallRoute::Refused { .. }
         | CallRoute::Cached { .. } => {
-            let message = format!("Tool execution timeout: no result for `{tool}` in time");
+            let message =
+                format!("Tool execution timeout: no result for `{tool}` in time; whether it took effect is not known");
             Outcome::failure(outcome_code::CALL_EXPIRED, message)
         }
     }

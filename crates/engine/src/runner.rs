@@ -80,10 +80,12 @@ impl From<Outcome> for RunReply {
 
 /// Runs a call that no query makes, and polls it until it is done.
 pub async fn run_alone(runner: &dyn Runner, call: &InsideCall, context: &RunContext, clock: &dyn Clock) -> Outcome {
-    let timed_out = || {
-        let message = format!("Tool execution timeout: no result for `{}` in time", call.tool.name);
+    let timed_out = |is_pending: bool| {
+        let unknown = if is_pending { "; whether it took effect is not known" } else { "" };
+        let message = format!("Tool execution timeout: no result for `{}` in time{unknown}", call.tool.name);
         Outcome::failure(outcome_code::TOOL_TIMEOUT, message)
     };
+    let mut is_pending = false;
     let mut reply = tokio::time::timeout_at(context.deadline, runner.run(call, context)).await;
     loop {
         match reply {
@@ -94,15 +96,16 @@ pub async fn run_alone(runner: &dyn Runner, call: &InsideCall, context: &RunCont
                 return Outcome::failure(outcome_code::TOOL_FAILED, message);
             }
             Ok(RunReply::Pending { handle, poll_at }) => {
+                is_pending = true;
                 let pause = poll_at.since(clock.now()).max(SHORTEST_POLL);
                 if pause >= context.time_left() {
                     runner.cancel(call, &handle).await;
-                    return timed_out();
+                    return timed_out(is_pending);
                 }
                 tokio::time::sleep(pause).await;
                 reply = tokio::time::timeout_at(context.deadline, runner.poll(call, &handle, context)).await;
             }
-            Err(_) => return timed_out(),
+            Err(_) => return timed_out(is_pending),
         }
     }
 }

@@ -247,6 +247,49 @@ scenes:
     assert_eq!(error["message"], "Missing required parameter: to", "{ended}");
 }
 
+/// The list says of each parameter what its schema says, so that the model can ask for it.
+#[tokio::test]
+async fn the_model_reads_the_missing_parameters_of_a_wrapped_tool_as_data() {
+    let tool = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: invite}
+spec:
+  type: builtin
+  builtin: {name: noop}
+  description: Invites
+  inputSchema:
+    type: object
+    properties:
+      input:
+        type: object
+        properties:
+          to: {type: string, description: The recipient, prompt: To whom?}
+          urgency: {type: string, enum: [low, high], hint: How soon it must arrive}
+          subject: {type: string}
+        required: [to, urgency]
+    required: [input]
+";
+    let script = "
+scenes:
+  - when: go
+    turns:
+      - call: [{tool: invite, arguments: {input: {subject: hello}}}]
+      - say: '{{ result.invite }}'
+";
+    let manifests = agent("[{type: custom, name: invite}]", tool, script);
+    let server = Server::start_with(manifests.path()).await;
+    let ended = ask(&Client::of(&server.base), "q", "tester", "go").await;
+    let read = ended["response"].as_str().unwrap();
+    let (message, content) = read.split_once('\n').unwrap();
+    assert!(message.starts_with("Error: Missing required parameter: "), "{read}");
+    let expect = json!({"missing": [
+        {"path": "input.to", "type": "string", "description": "The recipient", "prompt": "To whom?"},
+        {"path": "input.urgency", "type": "string", "enum": ["low", "high"], "hint": "How soon it must arrive"},
+    ]});
+    assert_eq!(serde_json::from_str::<Value>(content).unwrap(), expect, "{ended}");
+}
+
 /// `bosun query` of the example agent, with this as its standard input.
 async fn asking(server: &Server, name: &str, question: &str, input: &str) -> tokio::process::Child {
     let mut command = bosun();

@@ -15,7 +15,8 @@ const REQUESTS: &str = "crates/bosun/tests/it/limits/requests.rs";
 const SCHEMAS: &str = "crates/bosun/tests/it/limits/schemas.rs";
 const WORKERS: &str = "crates/bosun/tests/it/workers.rs";
 const ENGINE: &str = "crates/engine/src/tests/ceilings.rs";
-const NANGO: &str = "crates/bosun/tests/it/nango.rs";
+const NANGO: &str = "crates/bosun/tests/it/nango/records.rs";
+const NANGO_QUERY: &str = "crates/adapters/src/runner/nango/query.rs";
 const AGENT_TOOLS: &str = "crates/bosun/tests/it/agent_tools.rs";
 const PUSH: &str = "crates/bosun/tests/it/a2a_push.rs";
 const BLOCKS: &str = "crates/engine/src/tests/blocks.rs";
@@ -101,6 +102,10 @@ const CASES: &[(&str, &str, &str)] = &[
     ("WAITING_CACHE_BYTES", ENGINE, "waiting_queries_are_cached_up_to_a_total_size"),
     ("NANGO_RECORDS", NANGO, "all_pages_are_read_up_to_the_ceiling_and_the_newest_beyond_it"),
     ("NANGO_BYTES", NANGO, "records_are_read_up_to_a_total_size"),
+    ("NANGO_CONDITIONS", NANGO_QUERY, "what_a_query_costs_is_bounded"),
+    ("NANGO_OPERANDS", NANGO_QUERY, "what_a_query_costs_is_bounded"),
+    ("NANGO_LOGIC_NUMBERS", NANGO_QUERY, "what_a_query_costs_is_bounded"),
+    ("NANGO_ORDER_FIELDS", NANGO_QUERY, "what_a_query_costs_is_bounded"),
     ("JQ_SECONDS", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model"),
     ("JQ_MEMORY_BYTES", AGENT_TOOLS, "a_filter_that_does_not_end_or_takes_all_memory_is_reported_to_the_model"),
     ("HTTP_RESPONSE_BYTES", "crates/bosun/tests/it/http_tools/mod.rs", "the_size_of_an_answer_is_limited"),

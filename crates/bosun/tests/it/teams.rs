@@ -300,6 +300,41 @@ scenes:
 }
 
 #[tokio::test]
+async fn a_team_fails_with_its_member_and_with_a_selector_that_names_none() {
+    let script = "
+scenes:
+  - when: 'The names are'
+    turns: [{say: 'zed'}]
+  - when: 'a:'
+    turns: [{fail: {status: 400, message: no such deployment}}]
+  - when: start
+    turns: [{say: 'first'}]
+";
+    let members = "members: [{name: a, type: agent}, {name: b, type: agent}, {name: c, type: agent}]";
+    for (rest, code, message, turns) in [
+        ("strategy: sequential", "member_failed", "member `b` failed (child_failed): ", 2),
+        (
+            "strategy: selector, maxTurns: 2, selector: {agent: chooser}",
+            "no_such_member",
+            "the selector answered `zed`, and not one of a, b, c",
+            0,
+        ),
+    ] {
+        let all = [("a", "[]"), ("b", "[]"), ("c", "[]"), ("chooser", "[]")];
+        let manifests = agents(&all, &team(&format!("{{{members}, {rest}}}")), script);
+        let server = Server::start_with(manifests.path()).await;
+        let client = Client::of(&server.base);
+        let ended = ask(&client, asked("team", "team", "start")).await;
+        let error = &ended["error"];
+        assert_eq!((&ended["state"], &error["code"]), (&json!("failed"), &json!(code)), "{ended}");
+        assert!(error["message"].as_str().unwrap().starts_with(message), "{ended}");
+        // The members after it do not run.
+        let tree = send(&client, Method::GET, "/q/tree", None).await.body;
+        assert_eq!(tree["children"].as_array().map_or(0, Vec::len), turns, "{tree}");
+    }
+}
+
+#[tokio::test]
 async fn a_team_is_a_tool_and_a_member_and_terminate_ends_it() {
     let script = "
 scenes:

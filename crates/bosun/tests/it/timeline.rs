@@ -15,8 +15,8 @@ use tokio::{
 use crate::{
     client::{events, refusal, stream},
     http_tools::service::{ReceivedRequest, Service},
-    program::{Server, bosun, run, stderr, stdout},
-    support::soon,
+    program::{Server, bosun, run, run_with_input, stderr, stdout},
+    support::{client::http, soon},
     teams::{agents, chain, team},
 };
 
@@ -88,6 +88,70 @@ async fn the_timeline_of_a_tree_continues_after_a_kill() {
     // No step is lost and none is repeated; how often the client retries, and when, depends on the restart.
     let shown: Vec<_> = steps(&errors).into_iter().filter(|step| !step.starts_with(['!', '↻'])).collect();
     assert_eq!(shown, CHAIN_STEPS);
+}
+
+/// An agent that asks another one, which wants to write.
+fn asking_writer() -> TempDir {
+    let script = "
+scenes:
+  - when: {exactly: go}
+    turns:
+      - call: [{tool: second, arguments: {input: on}}]
+      - say: 'first({{ result.second }})'
+  - when: {exactly: on}
+    turns:
+      - call: [{tool: write, arguments: {message: hello}}]
+      - say: 'second({{ result.write }})'
+";
+    let tool = "---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Tool
+metadata: {name: write}
+spec: {type: builtin, builtin: {name: noop}, description: Writes, approval: {required: true}}
+";
+    let second = "[{type: custom, name: write}]";
+    agents(&[("first", "[{type: agent, name: second}]"), ("second", second)], tool, script)
+}
+
+#[tokio::test]
+async fn the_approval_of_a_descendant_is_in_the_stream_of_the_root_and_decided_there() {
+    let manifests = asking_writer();
+    let server = Server::start_with(manifests.path()).await;
+    let body = json!({"name": "q", "input": "go", "target": {"type": "agent", "name": "first"}});
+    let mut stream = http().post(format!("{}/v1/queries?stream=true", server.base)).json(&body).send().await.unwrap();
+    let (mut text, mut approval) = (String::new(), None);
+    while let Some(more) = stream.chunk().await.unwrap() {
+        text.push_str(&String::from_utf8_lossy(&more));
+        let Some((_, event)) = text.split_once("event: approval_required\n") else { continue };
+        if approval.is_none() && event.contains("\n\n") {
+            let data = event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+            approval = Some(serde_json::from_str::<Value>(data).unwrap());
+            let decision = json!({"decision": "approved"});
+            let decided = http().post(format!("{}/v1/queries/q/approval?wait=0", server.base)).json(&decision);
+            assert!(decided.send().await.unwrap().status().is_success());
+        }
+    }
+    let approval = approval.unwrap_or_else(|| panic!("{text}"));
+    assert_eq!((&approval["name"], &approval["agentPath"]), (&json!("write"), &json!(["first", "second"])), "{text}");
+    assert_eq!(approval["arguments"], json!({"message": "hello"}), "{text}");
+    assert_eq!(text.matches("event: approval_required\n").count(), 1, "{text}");
+    assert!(text.contains("first(second(") && text.contains("event: complete"), "{text}");
+}
+
+#[tokio::test]
+async fn a_command_asks_for_the_approval_of_a_descendant() {
+    let manifests = asking_writer();
+    let server = Server::start_with(manifests.path()).await;
+    for (answer, ran) in [("y", true), ("n", false)] {
+        let mut command = bosun();
+        command.args(["query", "--agent", "first", "go", "--server", &server.base]);
+        let output = run_with_input(&mut command, &format!("{answer}\n")).await;
+        let (said, shown) = (stdout(&output), stderr(&output));
+        assert!(shown.contains("? second › write waits for your approval"), "{answer}: {shown}");
+        assert!(shown.contains("hello") && shown.contains("run write? [y/N]"), "{answer}: {shown}");
+        assert_eq!(said.contains(r#"first(second({"message":"hello"}))"#), ran, "{answer}: {said} {shown}");
+        assert_eq!(said.contains("the user rejected this call"), !ran, "{answer}: {said} {shown}");
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Binding, Method, Tool, ToolOrigin};
+use super::{Binding, Method, Nango, Tool, ToolOrigin};
 use crate::duration;
 
 /// Who shares a cached result: calls of one query, of one session, or of one namespace.
@@ -96,11 +96,13 @@ impl Tool {
         self.cache_for.map(|ttl| CachePolicy { ttl, scope: self.cache_scope })
     }
 
-    /// Whether a call has no effect, by the operator's word or because it is a GET.
+    /// Whether a call has no effect, by the operator's word or because it is a GET. The operator's word is the read-only
+    /// hint, or that the tool reads records that Nango has stored.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         let is_get = matches!(&self.binding, Binding::Http(request) if request.method == Method::Get);
-        is_get || (self.origin == ToolOrigin::Operator && self.annotations.read_only_hint == Some(true))
+        let is_read = matches!(self.binding, Binding::Nango(Nango::Cache { .. }));
+        is_get || (self.origin == ToolOrigin::Operator && (is_read || self.annotations.read_only_hint == Some(true)))
     }
 
     /// The policy that is in effect; `None` if results are not cached.
@@ -133,7 +135,7 @@ impl Tool {
             }
             None => Some(format!(
                 "`cache` of tool `{name}` has no effect: only tools that the operator has declared as read-only \
-                 (`readOnlyHint`), and GET requests, are cached"
+                 (`readOnlyHint`, or `source: cache` of Nango), and GET requests, are cached"
             )),
         }
     }
@@ -141,6 +143,8 @@ impl Tool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
@@ -175,14 +179,21 @@ mod tests {
     #[test]
     fn only_read_only_tools_are_cached_and_outside_ones_within_a_session() {
         let builtin = || Binding::Builtin { name: "b".into() };
+        let records = || {
+            Binding::Nango(Nango::Cache { provider: "p".into(), model: "M".into(), entity_aliases: BTreeMap::new() })
+        };
+        let action = || Binding::Nango(Nango::Action { provider: "p".into(), action: "a".into() });
         let (yes, no, unsaid) = ((Some(true), None), (Some(false), None), (None, None));
         for scope in ["query", "session", "namespace"] {
             check(builtin(), ToolOrigin::Operator, yes, scope, scope);
+            check(records(), ToolOrigin::Operator, unsaid, scope, scope);
             check(http(Method::Get), ToolOrigin::Client, unsaid, scope, scope);
             for (binding, origin, hints) in [
                 (builtin(), ToolOrigin::Operator, unsaid),
                 (builtin(), ToolOrigin::Operator, no),
                 (builtin(), ToolOrigin::Server, yes),
+                (records(), ToolOrigin::Client, unsaid),
+                (action(), ToolOrigin::Operator, unsaid),
                 (http(Method::Post), ToolOrigin::Client, yes),
                 (Binding::External, ToolOrigin::Client, no),
                 (Binding::External, ToolOrigin::Operator, (None, Some(true))),

@@ -254,13 +254,8 @@ impl Tool {
     /// word, or HTTP's: a remote server or a client must not decide that an effect happens twice.
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
-        if let Binding::Http(request) = &self.binding
-            && request.method == Method::Get
-        {
-            return true;
-        }
-        let Annotations { read_only_hint, idempotent_hint, .. } = self.annotations;
-        self.origin == ToolOrigin::Operator && (read_only_hint == Some(true) || idempotent_hint == Some(true))
+        let is_idempotent = self.origin == ToolOrigin::Operator && self.annotations.idempotent_hint == Some(true);
+        self.is_read_only() || is_idempotent
     }
 
     /// Whether a person has to approve its calls, where `policy` holds for tools without one of their own. Hints of a

@@ -85,7 +85,7 @@ async fn a_pending_call_expires_like_one_of_a_client_and_the_model_is_informed()
     let Outcome::Failure { code, message, .. } = &**outcome else { panic!("{outcome:?}") };
     assert_eq!(
         (code.as_str(), message.as_str()),
-        ("call_expired", "Tool execution timeout: no result for `once` in time")
+        ("call_expired", "Tool execution timeout: no result for `once` in time; whether it took effect is not known")
     );
 }
 

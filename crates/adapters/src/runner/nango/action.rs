@@ -10,9 +10,10 @@ use bosun_core::{Namespace, Outcome, Timestamp, machine::outcome_code};
 use bosun_engine::runner::RunReply;
 use hyper::{StatusCode, header::HeaderName};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
-    client::{NangoClient, NangoRequest},
+    client::{NangoAnswer, NangoClient, NangoRequest},
     error::NangoError,
 };
 
@@ -20,6 +21,9 @@ const X_ASYNC: HeaderName = HeaderName::from_static("x-async");
 /// The delay before the first poll; it doubles with each further one.
 const FIRST_POLL: Duration = Duration::from_millis(250);
 const LONGEST_POLL: Duration = Duration::from_secs(15);
+/// The end of a tool's timeout, at most a tenth of it, in which Nango is not waited for any more: when all of it has
+/// passed, the engine drops the call, and its outcome would be a timeout that says nothing of an action that may have run.
+const REPORTING_TIME: Duration = Duration::from_millis(250);
 
 /// The action of a call, and the connection that it uses.
 pub(super) struct ActionRun<'a> {
@@ -42,7 +46,10 @@ impl ActionRun<'_> {
         let body = json!({"action_name": self.action, "input": input});
         let request = NangoRequest::post(&["action", "trigger"], body).repeatable(is_idempotent);
         let request = request.on(self.provider, connection)?.header(X_ASYNC, "true")?;
-        let answer = match self.client.send(self.namespace, &request, time_left).await {
+        let Some(sent) = self.send(&request, time_left).await else {
+            return Ok(RunReply::Done(unknown("Nango did not answer the trigger of the action in time")));
+        };
+        let answer = match sent {
             Ok(answer) => answer,
             Err(NangoError::NotFound(_)) => {
                 let message = format!(
@@ -69,13 +76,28 @@ impl ActionRun<'_> {
             return RunReply::Done(unknown("the handle of the action has no id"));
         };
         let request = NangoRequest::get(&["action", id]);
-        match self.client.send(self.namespace, &request, time_left).await {
+        let Some(sent) = self.send(&request, time_left).await else { return self.pending(id, polls + 1) };
+        match sent {
             Ok(answer) => RunReply::Done(Outcome::success(answer.body)),
             // The same as for an unknown id; only ids that Nango gave us are asked for, and the engine has a deadline.
             Err(NangoError::NotFound(_)) => self.pending(id, polls + 1),
             Err(error) if error.is_passing().is_some() => self.pending(id, polls + 1),
+            // Nango refuses the poll, as it does after a change of its key; the action was triggered before.
+            Err(NangoError::Misconfigured(message)) => RunReply::Done(unknown(&message)),
             Err(error) => RunReply::Done(error.into_outcome()),
         }
+    }
+
+    /// `None` if there is no answer in time.
+    async fn send(
+        &self,
+        request: &NangoRequest,
+        time_left: impl Fn() -> Duration,
+    ) -> Option<Result<NangoAnswer, NangoError>> {
+        let left = time_left();
+        let deadline = Instant::now() + (left - REPORTING_TIME.min(left / 10));
+        let time_left = || deadline.saturating_duration_since(Instant::now());
+        tokio::time::timeout_at(deadline, self.client.send(self.namespace, request, time_left)).await.ok()
     }
 
     fn pending(&self, id: &str, polls: u64) -> RunReply {

@@ -1,33 +1,44 @@
 //! The conditions of a query of records, and their evaluation.
 //!
-//! A condition is a tree of comparisons. Its operators are those of the tool system: `equals` to `between`, combined by
-//! `AND`, `OR` or a numbered expression. Text is searched without regard to case; texts that are times are compared as
-//! times. A comparison has three results: it holds, it does not, or the values cannot be compared, which never matches.
+//! A filter is a list of comparisons and an expression over them. Its operators are those of the tool system: `equals`
+//! to `between`, combined by `AND`, `OR` or a numbered expression. Text is searched without regard to case; texts that
+//! are times are compared as times. A comparison has three results: it holds, it does not, or the values cannot be
+//! compared, which never matches. What a record costs is bounded: each comparison is evaluated at most once for it.
 
-use std::cmp::Ordering;
+use std::{cell::OnceCell, cmp::Ordering};
 
-use bosun_core::{Timestamp, text::clip};
+use bosun_core::{
+    Timestamp,
+    ceiling::{NANGO_CONDITIONS, NANGO_LOGIC_NUMBERS, NANGO_OPERANDS},
+    text::clip,
+};
 use serde_json::{Map, Value};
 
 use super::query::QueryFault;
 
-/// The conditions of one call, at most.
-const MOST: usize = 50;
 /// The nesting of a `logic` expression, at most.
 const DEEPEST: usize = 20;
 
-/// A condition on a record.
+/// Which records are wanted.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Condition {
+pub(super) struct RecordFilter {
+    comparisons: Vec<Comparison>,
+    condition: Condition,
+}
+
+/// An expression over the comparisons of a filter.
+#[derive(Clone, Debug, PartialEq)]
+enum Condition {
     All(Vec<Self>),
     Any(Vec<Self>),
     Not(Box<Self>),
-    Compare(Comparison),
+    /// The index of a comparison, which an expression may name any number of times.
+    Compare(usize),
 }
 
 /// One field, and what it is compared with.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Comparison {
+struct Comparison {
     field: String,
     operator: FilterOperator,
     /// As many as the operator takes.
@@ -94,11 +105,11 @@ enum Operands {
     Pair,
 }
 
-impl Condition {
+impl RecordFilter {
     /// Reads `filters`: names with values or operators, or `{conditions, logic}`.
     pub(super) fn read(filters: Option<&Value>) -> Result<Self, QueryFault> {
         let filters = match filters {
-            None | Some(Value::Null) => return Ok(Self::All(Vec::new())),
+            None | Some(Value::Null) => return Self::of(Vec::new(), None),
             Some(Value::Object(filters)) => filters,
             Some(_) => return Err(QueryFault::new("`filters` must be an object")),
         };
@@ -107,10 +118,10 @@ impl Condition {
         }
         let mut all = Vec::new();
         for (field, value) in filters {
-            all.extend(read_plain(field, value)?.into_iter().map(Self::Compare));
+            all.extend(read_plain(field, value)?);
+            at_most(all.len())?;
         }
-        at_most(all.len())?;
-        Ok(Self::All(all))
+        Self::of(all, None)
     }
 
     fn read_structured(filters: &Map<String, Value>) -> Result<Self, QueryFault> {
@@ -123,41 +134,57 @@ impl Condition {
             return Err(QueryFault::new("`conditions` must be a list of `{field, operator, value}`"));
         };
         at_most(conditions.len())?;
-        let conditions: Vec<Self> =
-            conditions.iter().map(|one| read_condition(one).map(Self::Compare)).collect::<Result<_, _>>()?;
+        let comparisons: Vec<_> = conditions.iter().map(read_condition).collect::<Result<_, _>>()?;
         match filters.get("logic") {
-            None | Some(Value::Null) => Ok(Self::All(conditions)),
-            Some(Value::String(logic)) => Logic::parse(logic, conditions),
+            None | Some(Value::Null) => Self::of(comparisons, None),
+            Some(Value::String(logic)) => Self::of(comparisons, Some(logic)),
             Some(_) => Err(QueryFault::new("`logic` must be a text: `AND`, `OR`, or such as `1 AND (2 OR 3)`")),
         }
     }
 
-    /// The fields that it compares.
-    pub(super) fn fields(&self) -> Box<dyn Iterator<Item = &str> + '_> {
-        match self {
-            Self::All(conditions) | Self::Any(conditions) => Box::new(conditions.iter().flat_map(Self::fields)),
-            Self::Not(condition) => condition.fields(),
-            Self::Compare(comparison) => Box::new(std::iter::once(comparison.field.as_str())),
+    fn of(mut comparisons: Vec<Comparison>, logic: Option<&str>) -> Result<Self, QueryFault> {
+        // Each is compared with every record.
+        if comparisons.iter().map(|comparison| comparison.operands.len()).sum::<usize>() > NANGO_OPERANDS {
+            return Err(QueryFault::new(format!("`filters` has more than {NANGO_OPERANDS} values to compare with")));
         }
+        let condition = Logic::parse(logic.unwrap_or("AND"), comparisons.len())?;
+        comparisons.iter_mut().for_each(Comparison::fold_case);
+        Ok(Self { comparisons, condition })
+    }
+
+    /// The fields that it compares.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.comparisons.iter().map(|comparison| comparison.field.as_str())
     }
 
     /// Whether a record matches; `None` if that depends on values that cannot be compared.
     pub(super) fn matches(&self, record: &Value) -> Option<bool> {
+        let results = vec![OnceCell::new(); self.comparisons.len()];
+        self.condition.holds(&|index| {
+            let (result, comparison) = (results.get(index)?, self.comparisons.get(index)?);
+            *result.get_or_init(|| comparison.matches(record))
+        })
+    }
+}
+
+impl Condition {
+    /// Whether it holds, given the results of the comparisons.
+    fn holds(&self, result: &impl Fn(usize) -> Option<bool>) -> Option<bool> {
         match self {
-            Self::All(conditions) => combine(conditions, record, false),
-            Self::Any(conditions) => combine(conditions, record, true),
-            Self::Not(condition) => condition.matches(record).map(|matches| !matches),
-            Self::Compare(comparison) => comparison.matches(record),
+            Self::All(conditions) => combine(conditions, result, false),
+            Self::Any(conditions) => combine(conditions, result, true),
+            Self::Not(condition) => condition.holds(result).map(|holds| !holds),
+            Self::Compare(index) => result(*index),
         }
     }
 }
 
 /// Three-valued AND (`decisive` is false) and OR (`decisive` is true).
-fn combine(conditions: &[Condition], record: &Value, decisive: bool) -> Option<bool> {
+fn combine(conditions: &[Condition], result: &impl Fn(usize) -> Option<bool>, decisive: bool) -> Option<bool> {
     let mut is_known = true;
     for condition in conditions {
-        match condition.matches(record) {
-            Some(result) if result == decisive => return Some(decisive),
+        match condition.holds(result) {
+            Some(holds) if holds == decisive => return Some(decisive),
             Some(_) => {}
             None => is_known = false,
         }
@@ -166,7 +193,11 @@ fn combine(conditions: &[Condition], record: &Value, decisive: bool) -> Option<b
 }
 
 fn at_most(conditions: usize) -> Result<(), QueryFault> {
-    if conditions <= MOST { Ok(()) } else { Err(QueryFault::new(format!("`filters` has more than {MOST} conditions"))) }
+    if conditions <= NANGO_CONDITIONS {
+        Ok(())
+    } else {
+        Err(QueryFault::new(format!("`filters` has more than {NANGO_CONDITIONS} conditions")))
+    }
 }
 
 fn unknown_operator(name: &str) -> QueryFault {
@@ -245,6 +276,23 @@ fn check_operands(operator: FilterOperator, operands: &[Value]) -> Result<(), Qu
 }
 
 impl Comparison {
+    /// Folds the case of the text that is searched for, once and not for each record.
+    fn fold_case(&mut self) {
+        if matches!(
+            self.operator,
+            FilterOperator::Contains
+                | FilterOperator::NotContains
+                | FilterOperator::StartsWith
+                | FilterOperator::EndsWith
+        ) {
+            for operand in &mut self.operands {
+                if let Value::String(text) = operand {
+                    *text = text.to_lowercase();
+                }
+            }
+        }
+    }
+
     fn matches(&self, record: &Value) -> Option<bool> {
         let value = field_of(record, &self.field).filter(|value| !value.is_null());
         let first = self.operands.first();
@@ -317,9 +365,10 @@ fn time_of(text: &str) -> Option<Timestamp> {
     if is_date { Timestamp::from_rfc3339(&format!("{text}T00:00:00Z")) } else { Timestamp::from_rfc3339(text) }
 }
 
+/// Searches a text; the case of `operand` was folded.
 fn texts(value: &Value, operand: &Value, holds: impl Fn(&str, &str) -> bool) -> Option<bool> {
     match (value, operand) {
-        (Value::String(text), Value::String(part)) => Some(holds(&text.to_lowercase(), &part.to_lowercase())),
+        (Value::String(text), Value::String(part)) => Some(holds(&text.to_lowercase(), part)),
         _ => None,
     }
 }
@@ -327,7 +376,7 @@ fn texts(value: &Value, operand: &Value, holds: impl Fn(&str, &str) -> bool) -> 
 fn contains(value: &Value, operand: &Value) -> Option<bool> {
     match value {
         Value::Array(items) => Some(items.iter().any(|item| match (item, operand) {
-            (Value::String(item), Value::String(operand)) => item.to_lowercase() == operand.to_lowercase(),
+            (Value::String(item), Value::String(operand)) => item.to_lowercase() == *operand,
             (item, operand) => is_equal(Some(item), operand),
         })),
         value => texts(value, operand, |text, part| text.contains(part)),
@@ -339,20 +388,21 @@ struct Logic<'t> {
     tokens: Vec<&'t str>,
     next: usize,
     depth: usize,
-    conditions: Vec<Condition>,
+    /// Numbers in the expression so far.
+    numbers: usize,
     is_used: Vec<bool>,
 }
 
 impl<'t> Logic<'t> {
-    fn parse(text: &'t str, conditions: Vec<Condition>) -> Result<Condition, QueryFault> {
+    fn parse(text: &'t str, comparisons: usize) -> Result<Condition, QueryFault> {
+        let each = || (0..comparisons).map(Condition::Compare).collect();
         if text.eq_ignore_ascii_case("and") {
-            return Ok(Condition::All(conditions));
+            return Ok(Condition::All(each()));
         }
         if text.eq_ignore_ascii_case("or") {
-            return Ok(Condition::Any(conditions));
+            return Ok(Condition::Any(each()));
         }
-        let is_used = vec![false; conditions.len()];
-        let mut logic = Self { tokens: tokens(text), next: 0, depth: 0, conditions, is_used };
+        let mut logic = Self { tokens: tokens(text), next: 0, depth: 0, numbers: 0, is_used: vec![false; comparisons] };
         let parsed = logic.any()?;
         if let Some(token) = logic.tokens.get(logic.next) {
             return Err(logic.unexpected(token));
@@ -418,12 +468,16 @@ impl<'t> Logic<'t> {
             return Err(QueryFault::new("`logic` ends too early"));
         };
         let Ok(number) = token.parse::<usize>() else { return Err(self.unexpected(token)) };
-        let index = number.checked_sub(1).filter(|index| *index < self.conditions.len());
+        let index = number.checked_sub(1).filter(|index| *index < self.is_used.len());
         let index =
             index.ok_or_else(|| QueryFault::new(format!("there is no condition {number}, which `logic` names")))?;
         self.next += 1;
+        self.numbers += 1;
+        if self.numbers > NANGO_LOGIC_NUMBERS {
+            return Err(QueryFault::new(format!("`logic` has more than {NANGO_LOGIC_NUMBERS} numbers")));
+        }
         self.is_used[index] = true;
-        Ok(self.conditions[index].clone())
+        Ok(Condition::Compare(index))
     }
 }
 

@@ -89,7 +89,7 @@ impl NangoRunner {
             (Nango::Cache { .. }, Some((model, query))) => {
                 let (client, now) = (&self.client, self.clock.now());
                 let read = RecordRead { client, namespace, provider, connection: &connection, model: &model, now };
-                read.run(&query, time_left).await.map(|records| RunReply::Done(Outcome::success(records)))
+                read.run(query, time_left).await.map(|records| RunReply::Done(Outcome::success(records)))
             }
             (Nango::Cache { .. }, None) => Err(NangoError::Misconfigured("the tool has no model".to_owned())),
         };

@@ -5,10 +5,13 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use bosun_core::text::{clip, closest};
+use bosun_core::{
+    ceiling::NANGO_ORDER_FIELDS,
+    text::{clip, closest},
+};
 use serde_json::{Map, Value};
 
-use super::condition::{Condition, field_of};
+use super::condition::{RecordFilter, field_of};
 
 /// Records of one answer, where a call does not say.
 const DEFAULT_LIMIT: usize = 15;
@@ -37,7 +40,7 @@ impl QueryFault {
 pub(super) struct RecordQuery {
     /// The id of the only record that is wanted.
     pub(super) identifier: Option<String>,
-    condition: Condition,
+    filter: RecordFilter,
     /// Newest first if empty.
     order: Vec<RecordOrder>,
     fields: Projection,
@@ -101,7 +104,7 @@ impl RecordQuery {
         };
         Ok(Self {
             identifier: identifier(arguments.get("identifier"))?,
-            condition: Condition::read(arguments.get("filters"))?,
+            filter: RecordFilter::read(arguments.get("filters"))?,
             order: order(arguments.get("orderBy"))?,
             fields,
             offset: number(arguments, "offset", 0, usize::MAX)?.unwrap_or(0),
@@ -117,11 +120,11 @@ impl RecordQuery {
     /// The page of `records`, which Nango returns oldest first.
     pub(super) fn apply(&self, records: Vec<Value>) -> RecordPage {
         let mut incomparable = 0;
-        let mut unseen: BTreeSet<&str> = self.condition.fields().collect();
+        let mut unseen: BTreeSet<&str> = self.filter.fields().collect();
         let mut matching = Vec::new();
         for record in records {
             unseen.retain(|field| field_of(&record, field).is_none());
-            match self.condition.matches(&record) {
+            match self.filter.matches(&record) {
                 Some(true) => matching.push(record),
                 Some(false) => {}
                 None => incomparable += 1,
@@ -238,6 +241,10 @@ fn order(value: Option<&Value>) -> Result<Vec<RecordOrder>, QueryFault> {
     };
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
+        // Each is compared in every step of the sort.
+        Some(Value::Array(items)) if items.len() > NANGO_ORDER_FIELDS => {
+            Err(QueryFault::new(format!("`orderBy` has more than {NANGO_ORDER_FIELDS} fields")))
+        }
         Some(Value::Array(items)) => items.iter().map(one).collect(),
         Some(value) => one(value).map(|order| vec![order]),
     }
@@ -245,6 +252,7 @@ fn order(value: Option<&Value>) -> Result<Vec<RecordOrder>, QueryFault> {
 
 #[cfg(test)]
 mod tests {
+    use bosun_core::ceiling::{NANGO_CONDITIONS, NANGO_LOGIC_NUMBERS, NANGO_OPERANDS};
     use serde_json::json;
 
     use super::*;
@@ -390,6 +398,33 @@ mod tests {
         refuses(logic("(1 AND 2"), "`logic` ends too early");
         refuses(logic("1 2"), "`logic`");
         refuses(logic(&"(".repeat(500)), "`logic`");
+    }
+
+    /// A small request must not cost more memory or time than its size lets expect.
+    #[test]
+    fn what_a_query_costs_is_bounded() {
+        let any = |count: usize| json!({"field": "size", "operator": "in", "values": vec![3; count]});
+        let with = |conditions: Vec<Value>, logic: &str| json!({"filters": {"conditions": conditions, "logic": logic}});
+        let logic = |numbers: usize| vec!["1"; numbers].join(" or ");
+        check(with(vec![any(1)], &logic(NANGO_LOGIC_NUMBERS)), &["t2"]);
+        refuses(with(vec![any(1)], &logic(NANGO_LOGIC_NUMBERS + 1)), "`logic` has more than 200 numbers");
+        refuses(with(vec![any(1)], &format!("{}1", "not ".repeat(4_000))), "nested deeper than 20 levels");
+
+        let full = NANGO_OPERANDS / NANGO_CONDITIONS;
+        check(with(vec![any(full); NANGO_CONDITIONS], "and"), &["t2"]);
+        refuses(with(vec![any(full); NANGO_CONDITIONS + 1], "and"), "more than 50 conditions");
+        let more_than_operands = "`filters` has more than 1000 values to compare with";
+        let mut conditions = vec![any(full); NANGO_CONDITIONS];
+        conditions[7] = any(full + 1);
+        refuses(with(conditions, "and"), more_than_operands);
+        check(json!({"filters": {"size": vec![3; NANGO_OPERANDS]}}), &["t2"]);
+        refuses(json!({"filters": {"size": vec![3; NANGO_OPERANDS], "id": "t2"}}), more_than_operands);
+        let plain = |count: usize| -> Value { (0..count).map(|field| (format!("f{field}"), Value::Null)).collect() };
+        check(json!({"filters": plain(NANGO_CONDITIONS)}), &["t4", "t3", "t2", "t1"]);
+        refuses(json!({"filters": plain(NANGO_CONDITIONS + 1)}), "more than 50 conditions");
+
+        check(json!({"orderBy": vec!["size"; NANGO_ORDER_FIELDS]}), &["t2", "t1", "t3", "t4"]);
+        refuses(json!({"orderBy": vec!["size"; NANGO_ORDER_FIELDS + 1]}), "`orderBy` has more than 10 fields");
     }
 
     #[test]

@@ -66,14 +66,16 @@ struct Freshness {
 
 impl RecordRead<'_> {
     /// The page that `query` asks for, and how fresh and complete it is.
-    pub(super) async fn run(&self, query: &RecordQuery, time_left: impl Fn() -> Duration) -> Result<Value, NangoError> {
+    pub(super) async fn run(&self, query: RecordQuery, time_left: impl Fn() -> Duration) -> Result<Value, NangoError> {
         let freshness = self.freshness(&time_left).await?;
-        let (scanned, since) = self.scan(query, &freshness, &time_left).await?;
+        let (scanned, since) = self.scan(&query, &freshness, &time_left).await?;
         let Scanned { records, total, pruned, is_truncated } = scanned;
         if total == 0 {
             self.explain_empty(&freshness)?;
         }
-        let page = query.apply(records);
+        // Comparing and sorting thousands of records would block a worker of the runtime for too long.
+        let page = tokio::task::spawn_blocking(move || query.apply(records)).await;
+        let page = page.map_err(|error| NangoError::Unavailable(format!("the records were not filtered: {error}")))?;
         let mut hints = Vec::new();
         if page.matched == 0 && total > 0 {
             hints.push("no record matches".to_owned());
