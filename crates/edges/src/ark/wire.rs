@@ -34,7 +34,7 @@ pub(crate) struct RfcQuery {
     pub(crate) tool_execution_history: Vec<Execution>,
     /// What the query itself has used.
     pub(crate) usage: TokenUsage,
-    /// What it and the queries of the agents and teams that it asked have used, if it asked any.
+    /// The usage of the query and of the queries of agents and teams that it asked, if it asked any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tree_usage: Option<TokenUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub(crate) struct ArkQuery {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a query was asked with.
+/// The request of a query.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QuerySpec {
@@ -138,17 +138,17 @@ pub(crate) struct QuerySpec {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Never(pub(crate) ());
 
-/// What every view of a query begins with.
+/// The fields with which every view of a query begins.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) uid: String,
-    /// The engine's own word.
+    /// The state in the engine's own terms.
     pub(crate) state: &'static str,
 }
 
-/// A value for a place in the input or in the agent's prompt.
+/// A value for a placeholder in the input or in the agent's prompt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
@@ -181,7 +181,7 @@ pub(crate) struct ToolCall {
     /// A worker may run it instead of the client.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) workers: bool,
-    /// Where in a trace the call belongs, for the client that runs it: W3C's header. Only of queries that were created in one.
+    /// W3C's `traceparent` of the call, for the client that runs it; only if the query was created in a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -327,7 +327,7 @@ pub(crate) struct ArkStatus {
     pub(crate) approvals: Vec<Approval>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) parameter_requests: Vec<ParameterRequest>,
-    /// With what the queries of the agents and teams that it asked have used: ARK has no queries of their own for them.
+    /// Includes the usage of the queries of agents and teams that it asked: ARK has no such queries.
     pub(crate) token_usage: TokenUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) conversation_id: Option<String>,

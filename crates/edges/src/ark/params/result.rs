@@ -28,7 +28,7 @@ impl ParamGroup for ResultOptions {
     const QUERY: &'static [QueryParameter<Self>] = &[
         QueryParameter {
             names: &["success"],
-            description: "Whether the tool did what it should",
+            description: "Whether the tool succeeded",
             schema: flag_schema,
             read: |this, value, _| {
                 this.success = Some(flag(value)?);
