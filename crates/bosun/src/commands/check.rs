@@ -70,7 +70,8 @@ impl Check {
             }
             files += 1;
             let shown = source.shown();
-            let is_broken_view = source.is_incidental() && is_view(&source.path) && is_broken_source(&checked, &bytes);
+            let is_broken_view =
+                source.is_incidental() && is_view(&source.path) && checked.problems.iter().any(is_of_syntax);
             if is_broken_view {
                 // JSX is not read, and most files with it have no tools.
                 checked.problems.iter_mut().for_each(|problem| problem.severity = Severity::Warning);
@@ -172,6 +173,10 @@ fn is_broken_source(checked: &CheckedDocument<'_>, bytes: &[u8]) -> bool {
     checked.format == Some(Format::Zod)
         && checked.has_errors()
         && str::from_utf8(bytes).is_ok_and(|text| text.split(['"', '\'']).any(is_library))
+}
+
+fn is_of_syntax(problem: &ToolProblem) -> bool {
+    problem.code == "syntax_error"
 }
 
 /// Whether a source may have JSX.
