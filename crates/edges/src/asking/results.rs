@@ -180,7 +180,8 @@ fn read_error(fields: &BodyFields<'_>) -> Option<(String, String)> {
         }
         other => {
             fields.wrong_field("error", &other, "a string or an object", "");
-            None
+            // It is a failure all the same: that there is no result is not a second fault.
+            Some((DEFAULT_FAILURE.to_owned(), String::new()))
         }
     }
 }
