@@ -208,7 +208,7 @@ mod tests {
             (&["{\n  \"a\": 1\n}", r#"{"a": 2}"#], json!({"result": [{"a": 1}, {"a": 2}]}), true),
             (&["Warning: the data is stale"], rows.clone(), false),
             (&["Warning: the data is stale", r#"{"rows": 3}"#], rows.clone(), false),
-            (&[r#"{"rows": 4}"#], rows.clone(), false),
+            (&[r#"{"rows": 4}"#], rows, false),
             (&["The answer is"], json!({"content": "The answer is 42."}), false),
         ] {
             let content: Vec<Value> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
