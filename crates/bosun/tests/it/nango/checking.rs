@@ -11,6 +11,9 @@ use crate::{
     support::server::World,
 };
 
+/// A change of what is deployed.
+type Change = fn(&mut NangoState);
+
 async fn check(world: &World, nango: &NangoStandIn) -> Output {
     let mut command = bosun();
     command.args(["check", "--live", "--nango-url", &nango.url(), "--secrets"]).arg(world.path("secrets"));
@@ -22,7 +25,7 @@ async fn check_live_finds_what_is_not_deployed_and_a_key_that_nango_refuses() {
     let (world, nango) = world(state(), &[]).await;
     let same = check(&world, &nango).await;
     assert!(same.status.success(), "{}{}", stdout(&same), stderr(&same));
-    let changes: [(fn(&mut NangoState), &str, &str); 4] = [
+    let changes: [(Change, &str, &str); 4] = [
         (
             |state| state.integrations[0].unique_key = "google-mail-ynxv".into(),
             "provider_not_deployed",

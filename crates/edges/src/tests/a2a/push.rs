@@ -197,7 +197,7 @@ async fn a_message_that_is_refused_leaves_no_webhook() {
         changed(&|params| params["message"]["contextId"] = json!("another")),
         changed(&|params| params["metadata"] = json!({TOOLS: {"tools": [calculator()]}})),
         changed(&|params| {
-            params["message"]["parts"] = json!([{"data": {"toolResults": [{"toolCallId": "call_1", "result": 1}]}}])
+            params["message"]["parts"] = json!([{"data": {"toolResults": [{"toolCallId": "call_1", "result": 1}]}}]);
         }),
     ];
     for params in before {
