@@ -1,5 +1,7 @@
 //! Descriptions in several files, and servers that the user names.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot continue should say where and stop")]
+
 use std::collections::BTreeMap;
 
 use bosun_convert::{Conversion, ConvertOptions, FolderFiles, Format, InsideTool, read, write};
