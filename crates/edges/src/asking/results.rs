@@ -180,7 +180,7 @@ fn read_error(fields: &BodyFields<'_>) -> Option<(String, String)> {
         }
         other => {
             fields.wrong_field("error", &other, "a string or an object", "");
-            // It is a failure all the same: that there is no result is not a second fault.
+            // It still means a failure: that there is no result is not a second fault.
             Some((DEFAULT_FAILURE.to_owned(), String::new()))
         }
     }
