@@ -17,12 +17,12 @@ pub(crate) fn render(refusal: Arc<ApiError>) -> (HeaderValue, Vec<u8>) {
     let ApiError { code, message, details, omitted, detail, .. } = Arc::into_inner(refusal).unwrap_or_else(internal);
     let mut body = json!({ "detail": message, "error": { "code": code.as_str(), "message": message } });
     match detail {
-        ErrorDetail::Message => {}
+        ErrorDetail::Nothing => {}
         ErrorDetail::Faults(mut sent) => {
             body["detail"] = validation(code, &message, &details, sent.as_deref_mut());
             body["body"] = sent.map_or(Value::Null, |sent| sent.into_body());
         }
-        ErrorDetail::Own(words) => body["detail"] = *words,
+        ErrorDetail::Prescribed(detail) => body["detail"] = *detail,
     }
     if !details.is_empty() {
         body["error"]["details"] = Value::Array(details);

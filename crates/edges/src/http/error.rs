@@ -161,15 +161,15 @@ pub(crate) struct ApiError {
     cause: Option<Arc<EngineError>>,
 }
 
-/// ARK's field `detail`.
+/// What an edge may add to the message.
 #[derive(Debug)]
 pub(crate) enum ErrorDetail {
-    /// In the same words.
-    Message,
-    /// The body could be read and is not what the route takes: its faults, and the echo of the body where there is one.
+    Nothing,
+    /// The body could be read and is not what the route takes: the details are its faults, and the body is echoed where
+    /// there is one.
     Faults(Option<Box<Echo>>),
-    /// In its own words.
-    Own(Box<Value>),
+    /// What the protocol of this route prescribes for this error.
+    Prescribed(Box<Value>),
 }
 
 /// The error of the engine; carried in the response's extensions to the layer that logs it.
@@ -187,14 +187,14 @@ pub(crate) struct AccessRefused(pub(crate) Code);
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let lists_faults = matches!(code, Code::InvalidRequest | Code::JsonTooDeep);
-        let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Message };
+        let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Nothing };
         Self { code, message: message.into(), details: Vec::new(), omitted: 0, detail, cause: None }
     }
 
     /// The faults of the fields of a body, each an entry with `path`, `code` and `message`.
     pub(crate) fn of_fields(code: Code, message: impl Into<String>, faults: Vec<Value>) -> Self {
         let lists_faults = code.status() == StatusCode::UNPROCESSABLE_ENTITY;
-        let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Message };
+        let detail = if lists_faults { ErrorDetail::Faults(None) } else { ErrorDetail::Nothing };
         Self { code, message: message.into(), details: faults, omitted: 0, detail, cause: None }
     }
 
@@ -207,9 +207,9 @@ impl ApiError {
         self
     }
 
-    /// ARK's sentence in place of the message.
-    pub(crate) fn in_arks_words(mut self, detail: impl Into<Value>) -> Self {
-        self.detail = ErrorDetail::Own(Box::new(detail.into()));
+    /// Adds the detail that the protocol of the route prescribes.
+    pub(crate) fn with_prescribed(mut self, detail: impl Into<Value>) -> Self {
+        self.detail = ErrorDetail::Prescribed(Box::new(detail.into()));
         self
     }
 
@@ -329,7 +329,7 @@ impl From<EngineError> for ApiError {
             message,
             details: Vec::new(),
             omitted: 0,
-            detail: ErrorDetail::Message,
+            detail: ErrorDetail::Nothing,
             cause: Some(Arc::new(error)),
         }
     }

@@ -103,7 +103,7 @@ pub(crate) async fn require(
     if exists(app, caller, namespace).await? {
         return Ok(());
     }
-    Err(not_found(namespace).in_arks_words("Kubernetes API error: Not Found"))
+    Err(not_found(namespace).with_prescribed("Kubernetes API error: Not Found"))
 }
 
 /// The same for a request for the context of a namespace; the error names the namespace to use instead.
@@ -117,7 +117,7 @@ pub(crate) async fn require_for_context(
     }
     let own = caller.grant().namespaces.own();
     let detail = json!({"message": format!("Namespace '{namespace}' not found"), "default_namespace": own.to_string()});
-    Err(not_found(namespace).in_arks_words(detail))
+    Err(not_found(namespace).with_prescribed(detail))
 }
 
 fn not_found(namespace: &bosun_core::Namespace) -> ApiError {
