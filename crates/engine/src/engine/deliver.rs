@@ -10,7 +10,7 @@ use bosun_core::{
 
 use crate::{
     DeliverReport, Engine, EngineError, QueryKey, Snapshot,
-    engine::{Inner, audit, large_results::LargeResults, owners::ResultOwner},
+    engine::{Inner, audit, large_results::LargeResults, owners::ResultOwner, tree},
     fault,
     queries::{append::never, state::QueryState},
     store::Removal,
@@ -159,7 +159,7 @@ impl Engine {
     /// If the query does not exist or the store fails.
     pub async fn delete(&self, by: Actor, key: QueryKey) -> Result<(), EngineError> {
         let snapshot = self.get(&key, None).await?;
-        let is_parent = snapshot.transcript.calls().any(|call| call.child.is_some());
+        let is_parent = snapshot.transcript.calls().any(tree::may_have_child);
         if is_parent || snapshot.head.lineage.is_some() {
             let reason = Some("the query was deleted".to_owned());
             self.cancel(by.clone(), key.clone(), reason).await?;

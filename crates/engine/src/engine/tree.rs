@@ -64,18 +64,51 @@ pub(crate) fn asked(binding: &Binding) -> Option<(TargetKind, &str)> {
     }
 }
 
+/// A started call of an agent or a team, which is to have a query of its own.
+pub(crate) struct ChildCall {
+    pub(crate) parent: Arc<Head>,
+    /// Of the parent, as its toolset.
+    pub(crate) transcript: Arc<Transcript>,
+    pub(crate) toolset: Arc<Toolset>,
+    pub(crate) earlier: EarlierText,
+    pub(crate) id: CallId,
+    pub(crate) tool: Arc<Tool>,
+}
+
 impl Inner {
+    /// Gives a call a query of its own, and records that in its parent. The inner error is for the model.
+    ///
+    /// To be run as detached work: a parent that ends drops its calls, and the end reaches only recorded children. A
+    /// child that could not be recorded, since the parent has ended meanwhile, is cancelled here.
+    pub(crate) async fn delegate(
+        self: Arc<Self>,
+        live: Arc<LiveQuery>,
+        call: ChildCall,
+    ) -> Result<Result<(), Outcome>, StoreError> {
+        let child = match self.create_child(&call).await? {
+            Ok(child) => child,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let ChildCall { parent, transcript, id, .. } = call;
+        let is_awaited = match live.lock_query(&*self.store, Some(parent.uid)).await? {
+            Some(mut locked) => {
+                let events = locked.state().map(|state| machine::delegate(&state.head, id, child)).unwrap_or_default();
+                locked.append(&*self.store, self.clock.now(), events, never)?;
+                locked.state().is_some_and(|state| awaits(&state.head, id))
+            }
+            None => false,
+        };
+        if !is_awaited {
+            self.cancel_child(&parent, id, &transcript.by).await?;
+        }
+        fault::point("call.delegated");
+        Ok(Ok(()))
+    }
+
     /// Creates the query of a call, unless it exists, and waits until it is durable. The inner error is for the model.
-    pub(crate) async fn create_child(
-        self: &Arc<Self>,
-        parent: &Head,
-        transcript: &Transcript,
-        earlier: &EarlierText,
-        toolset: &Toolset,
-        call: &Call,
-        tool: &Tool,
-    ) -> Result<Result<QueryUid, Outcome>, StoreError> {
-        let (key, uid) = child_key(&parent.namespace, parent.uid, call.asked.call);
+    async fn create_child(self: &Arc<Self>, asked: &ChildCall) -> Result<Result<QueryUid, Outcome>, StoreError> {
+        let ChildCall { parent, transcript, toolset, earlier, id, tool } = asked;
+        let (key, uid) = child_key(&parent.namespace, parent.uid, *id);
         let live = self.live_queries.entry(&key);
         let existing = live.lock(&*self.store).await?.state().map(|state| state.position);
         if let Some(position) = existing {
@@ -86,7 +119,9 @@ impl Inner {
             let message = format!("`{}` could not be asked: {error}", tool.name);
             Ok(Err(Outcome::failure(outcome_code::CHILD_REFUSED, message)))
         };
-        let Some(submission) = child_submission(parent, transcript, earlier, toolset, call, tool) else {
+        let call = transcript.call(*id);
+        let submission = call.and_then(|call| child_submission(parent, transcript, earlier, toolset, call, tool));
+        let Some(submission) = submission else {
             return refused(&"its input is missing");
         };
         let by = submission.by.clone();
@@ -98,7 +133,7 @@ impl Inner {
             Err(EngineError::Store(error)) => return Err(error),
             Err(error) => return refused(&error),
         };
-        spec.lineage = Some(Arc::new(lineage(parent, call.asked.call, &spec)));
+        spec.lineage = Some(Arc::new(lineage(parent, *id, &spec)));
         let mut locked = live.lock(&*self.store).await?;
         // A driver of an earlier process cannot be here, and this one creates it once: whatever is here is the same query.
         if let Some(position) = locked.state().map(|state| state.position) {
@@ -132,9 +167,7 @@ impl Inner {
         let live = self.live_queries.entry(&lineage.parent_key(&head.namespace));
         let locked = live.lock_query(&*self.store, Some(lineage.parent)).await?;
         let parent = locked.as_ref().and_then(|locked| locked.state());
-        let is_awaited =
-            parent.and_then(|parent| parent.head.call(lineage.call)).is_some_and(|call| call.state.is_open());
-        Ok(!is_awaited)
+        Ok(!parent.is_some_and(|parent| awaits(&parent.head, lineage.call)))
     }
 
     /// Cancels the query of a call, if it is open.
@@ -305,9 +338,14 @@ impl Inner {
     }
 }
 
+/// Whether a query still waits for the outcome of a call.
+fn awaits(head: &Head, call: CallId) -> bool {
+    head.call(call).is_some_and(|call| call.state.is_open())
+}
+
 /// Whether a call may have a query of its own: one was recorded, or it was started and has no outcome, and the process
 /// may have died before it was recorded.
-fn may_have_child(call: &Call) -> bool {
+pub(crate) fn may_have_child(call: &Call) -> bool {
     call.child.is_some() || (call.started_at.is_some() && call.result.is_none())
 }
 

@@ -17,6 +17,7 @@ mod refusing;
 mod resources;
 mod running;
 mod stopping;
+mod trees;
 mod updating;
 mod waiting;
 mod watching;

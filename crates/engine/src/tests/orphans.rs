@@ -34,14 +34,14 @@ use crate::{
 };
 
 /// A store that yields to other tasks before it answers, and fails every n-th read.
-struct Slow {
+pub(super) struct Slow {
     random: AtomicU64,
     /// One read in `fails` fails; none if zero.
     fails: AtomicU32,
 }
 
 impl Slow {
-    fn new(seed: u64, fails: u32) -> Self {
+    pub(super) fn new(seed: u64, fails: u32) -> Self {
         // A seed of zero would yield nothing but zeros.
         Self { random: AtomicU64::new(seed | 1 << 40), fails: AtomicU32::new(fails) }
     }
@@ -98,7 +98,7 @@ impl StoreFaults for Arc<Slow> {
 }
 
 /// A world with such a store.
-async fn slow_world(
+pub(super) async fn slow_world(
     script: ScriptedModel,
     slow: &Arc<Slow>,
     memory: MemoryStore,
@@ -109,7 +109,7 @@ async fn slow_world(
     EngineWorld::on_store_with(Arc::new(store), shared, Arc::new(script), Arc::new(CallLedger::open()), settings).await
 }
 
-fn few(max_running: usize) -> EngineSettings {
+pub(super) fn few(max_running: usize) -> EngineSettings {
     EngineSettings { max_running, max_queued: 1_000, ..EngineSettings::default() }
 }
 

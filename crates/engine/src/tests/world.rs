@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bosun_core::{
     Actor, Binding, CallId, Namespace, Outcome, QueryLimits, Status, Tool,
     machine::{Delivery, DeliveryTarget, DeliveryVerdict},
-    query::{AskedLimits, EdgeNote},
+    query::{AskedLimits, EdgeNote, TargetKind},
     tool::{Annotations, BindingKind, ToolOrigin},
 };
 use serde_json::json;
@@ -54,7 +54,26 @@ fn inside(name: &str, idempotent: bool) -> Tool {
     tool(name, Binding::Builtin { name: name.into() }, annotations)
 }
 
-/// The same agent in two namespaces.
+fn agent(namespace: &Namespace, name: &str, tools: Vec<AgentTool>) -> Agent {
+    Agent {
+        namespace: namespace.clone(),
+        name: name.into(),
+        description: None,
+        prompt: Some("Be brief.".into()),
+        parameters: Vec::new(),
+        output_schema: None,
+        model: "default".into(),
+        remote: None,
+        tools,
+        selected_tools: Vec::new(),
+        confirm: None,
+        limits: AskedLimits::default(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+    }
+}
+
+/// The same agents in two namespaces: one with tools, one that reads large results, and one that asks the first.
 pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Registry {
     let mut registry = Registry::default();
     for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
@@ -62,23 +81,11 @@ pub(super) fn registry(model: &Arc<dyn Model>, ledger: &Arc<CallLedger>) -> Regi
             registry.add_tool(namespace.clone(), tool);
         }
         for (name, tools) in [("agent", ["once", "again"]), ("pager", ["again", READ_RESULT])] {
-            registry.add_agent(Agent {
-                namespace: namespace.clone(),
-                name: name.into(),
-                description: None,
-                prompt: Some("Be brief.".into()),
-                parameters: Vec::new(),
-                output_schema: None,
-                model: "default".into(),
-                remote: None,
-                tools: tools.map(|name| AgentTool { name: name.into(), ..AgentTool::default() }).into(),
-                selected_tools: Vec::new(),
-                confirm: None,
-                limits: AskedLimits::default(),
-                labels: BTreeMap::new(),
-                annotations: BTreeMap::new(),
-            });
+            let tools = tools.map(|name| AgentTool { name: name.into(), ..AgentTool::default() });
+            registry.add_agent(agent(&namespace, name, tools.into()));
         }
+        let asks = AgentTool { name: "agent".into(), asks: Some(TargetKind::Agent), ..AgentTool::default() };
+        registry.add_agent(agent(&namespace, "manager", vec![asks]));
         registry.add_memory(crate::registry::DescribedMemory {
             namespace: namespace.clone(),
             name: "notes".into(),

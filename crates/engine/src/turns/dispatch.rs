@@ -20,7 +20,11 @@ use tracing::Instrument as _;
 
 use crate::{
     Results, StoreError,
-    engine::{large_results, tree},
+    background::detached::DetachedWork,
+    engine::{
+        large_results,
+        tree::{self, ChildCall},
+    },
     fault,
     queries::{journal_log, live::LockedQuery},
     runner::{InsideCall, RunContext, RunReply},
@@ -158,7 +162,6 @@ async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Out
     let PreparedCall { call, transcript, toolset, .. } = prepared;
     // A turn that a failed write undoes may make another call under the same id, which must not find this child.
     let Some(parent) = make_start_durable(driver).await? else { return Ok(None) };
-    let Some(asked) = transcript.call(call.id) else { return Ok(None) };
     let inner = &driver.inner;
     // An agent that another agent calls does not read the history of the caller.
     let is_member = transcript.spec.team.is_some();
@@ -167,14 +170,16 @@ async fn delegate(driver: &Driver, prepared: &PreparedCall) -> Result<Option<Out
         Ok(history) => EarlierText::new(&history.messages),
         Err(error) => return Ok(Some(Outcome::failure(outcome_code::CHILD_REFUSED, error.to_string()))),
     };
-    let child = match inner.create_child(&parent, transcript, &earlier, toolset, asked, &call.tool).await? {
-        Ok(child) => child,
-        Err(outcome) => return Ok(Some(outcome)),
+    let child = ChildCall {
+        parent,
+        transcript: Arc::clone(transcript),
+        toolset: Arc::clone(toolset),
+        earlier,
+        id: call.id,
+        tool: Arc::clone(&call.tool),
     };
-    // If the query has ended meanwhile, the child finds that out when it begins.
-    driver.append(|head| bosun_core::machine::delegate(head, call.id, child)).await?;
-    fault::point("call.delegated");
-    Ok(None)
+    let delegated = Arc::clone(inner).delegate(Arc::clone(&driver.live), child);
+    Ok(DetachedWork::new(inner.tasks.track_future(delegated)).await?.err())
 }
 
 /// Makes the start of a call durable, and with it everything before; returns the head. `None` if the query is gone.
