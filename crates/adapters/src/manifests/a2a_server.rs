@@ -92,7 +92,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     let description = spec.text("description").map(|text| text.value.to_owned());
     let timeout = spec.positive_duration("timeout");
     let poll_interval = spec.positive_duration("pollInterval").unwrap_or(POLL_INTERVAL);
-    let idempotent = spec.bool("idempotent").unwrap_or_default();
+    let idempotent = endpoint::operators_word(&spec, "idempotent");
     let confirm = endpoint::confirm(&spec);
     spec.finish();
     let server = A2aServerManifest {

@@ -110,6 +110,23 @@ pub(super) fn confirm(spec: &Fields<'_>) -> Option<Confirm> {
     confirm
 }
 
+/// A flag by which the operator vouches for a server, such as that its calls may be repeated: only in files.
+pub(super) fn operators_word(spec: &Fields<'_>, field: &str) -> bool {
+    let is_set = spec.bool(field).unwrap_or_default();
+    if is_set {
+        refuse_of_client(spec, field);
+    }
+    is_set
+}
+
+/// Reports a field by which only the operator vouches for a server, if a client stores the manifest.
+pub(super) fn refuse_of_client(spec: &Fields<'_>, field: &str) {
+    if spec.report().is_of_client() {
+        let message = format!("`{field}` is the operator's word for a server, and a stored one does not have it");
+        spec.fault_of(field, "unsupported_field", message, "leave it out; only a manifest in a file may say so");
+    }
+}
+
 /// The address, if it is written in the manifest.
 pub(super) fn literal_url(address: &SecretSource) -> Option<Url> {
     match address {

@@ -247,7 +247,7 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
     spec.text("description");
     let is_local = matches!(transport, Some(McpTransport::Stdio(_)));
     let pin = pin(&spec, is_local);
-    let trust_hints = trust_hints(&spec);
+    let trust_hints = endpoint::operators_word(&spec, "trustHints");
     let confirm = endpoint::confirm(&spec);
     let sharing = sharing(&spec);
     let elicitation = elicitation(&spec);
@@ -268,16 +268,6 @@ pub(super) fn read(metadata: &ManifestMetadata, fields: &Fields<'_>) -> Option<L
         reach,
     };
     Some(metadata.located(fields, McpServerDraft { server }))
-}
-
-/// `trustHints`. What may be repeated without asking is the operator's word, and so is whose word counts as it.
-fn trust_hints(spec: &Fields<'_>) -> bool {
-    let trusts = spec.bool("trustHints").unwrap_or_default();
-    if trusts && spec.report().is_of_client() {
-        let hint = "leave it out; only a manifest in a file may say that a server's hints are to be trusted";
-        spec.fault_of("trustHints", "unsupported_field", "a stored MCP server cannot be trusted with its hints", hint);
-    }
-    trusts
 }
 
 fn pin(spec: &Fields<'_>, is_local: bool) -> PinPolicy {
@@ -312,7 +302,11 @@ fn elicitation(spec: &Fields<'_>) -> ElicitationPolicy {
     let Some(text) = spec.text("elicitation") else { return ElicitationPolicy::Refuse };
     match text.value {
         "refuse" => ElicitationPolicy::Refuse,
-        "defaults" => ElicitationPolicy::Defaults,
+        "defaults" => {
+            // A server's questions are for a person, and the operator alone answers for one.
+            endpoint::refuse_of_client(spec, "elicitation");
+            ElicitationPolicy::Defaults
+        }
         other => {
             let message = format!("there is no answer `{other}` to a server that asks for a user's input");
             spec.fault(text.place, "bad_value", message, "`elicitation` is `refuse` or `defaults`");

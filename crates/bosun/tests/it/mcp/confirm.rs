@@ -83,6 +83,8 @@ async fn a_client_stores_nothing_that_waives_an_approval_or_vouches_for_a_server
         ("tools", tool(json!({"approval": {"required": false, "timeout": "1h"}})), waives),
         ("tools", mine, waives),
         ("mcp-servers", reached(json!({"trustHints": true})), vouches),
+        ("mcp-servers", reached(json!({"elicitation": "defaults"})), vouches),
+        ("a2a-servers", reached(json!({"idempotent": true})), vouches),
     ] {
         let (status, text) = store(&world, &server, kind, "waiver", &spec).await;
         assert_eq!(status, 422, "{kind} {spec}: {text}");
@@ -90,8 +92,8 @@ async fn a_client_stores_nothing_that_waives_an_approval_or_vouches_for_a_server
     }
     for (kind, spec) in [
         ("mcp-servers", reached(json!({"confirm": "perhaps"}))),
-        ("mcp-servers", reached(json!({"confirm": "always", "trustHints": false}))),
-        ("a2a-servers", reached(json!({"confirm": "always"}))),
+        ("mcp-servers", reached(json!({"confirm": "always", "trustHints": false, "elicitation": "refuse"}))),
+        ("a2a-servers", reached(json!({"confirm": "always", "idempotent": false}))),
         ("tools", tool(json!({"approval": {"required": true}}))),
     ] {
         let (_, text) = store(&world, &server, kind, "careful", &spec).await;
