@@ -6,7 +6,7 @@ work="$(mktemp -d)"
     >"$work/out" 2>"$work/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
-until grep -q '^listening on' "$work/out"; do
+until grep -qs '^listening on' "$work/out"; do
     kill -0 "$server" || { cat "$work/log"; exit 1; }
     sleep 0.1
 done

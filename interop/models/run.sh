@@ -10,7 +10,7 @@ work="$(mktemp -d)"
 "${CARGO_TARGET_DIR:-target}/debug/bosun" models serve --listen 127.0.0.1:0 --script examples/stand-in.yaml >"$work/out" &
 server=$!
 trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
-until grep -q '^listening on' "$work/out"; do
+until grep -qs '^listening on' "$work/out"; do
     kill -0 "$server"
     sleep 0.1
 done
