@@ -24,6 +24,12 @@ const GOAL_ONE_LINE: f64 = 1.5;
 /// Bytes of the texts that are written on one line.
 const LINE_BYTES: usize = 1_000_000;
 
+/// Tools of these texts: fewer than the problems that are told of one text.
+const LINE_TOOLS: usize = 900;
+
+/// Letters of the description of each tool.
+const DESCRIPTION_LETTERS: usize = 1_000;
+
 pub(crate) fn measure(rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     one_line("an MCP list", &mcp_list(), rounds, report)?;
     one_line("an n8n export", &n8n_export(), rounds, report)?;
@@ -98,7 +104,8 @@ fn description(file: &Path, rounds: usize, report: &mut Report) -> anyhow::Resul
 
 /// Into values, without the ceilings for texts that are not trusted.
 fn parses_as_yaml(text: &str) -> bool {
-    let budget = serde_saphyr::budget! { max_events: usize::MAX, max_nodes: usize::MAX, max_total_scalar_bytes: usize::MAX };
+    let budget =
+        serde_saphyr::budget! { max_events: usize::MAX, max_nodes: usize::MAX, max_total_scalar_bytes: usize::MAX };
     serde_saphyr::from_str_with_options::<Value>(text, serde_saphyr::options! { budget: budget }).is_ok()
 }
 
@@ -111,26 +118,31 @@ fn ratio(ours: &[f64], floor: &[f64]) -> f64 {
     median(&mut ours.iter().zip(floor).map(|(ours, floor)| ours / floor).collect::<Vec<_>>())
 }
 
+fn long_description() -> String {
+    "Größe ".chars().cycle().take(DESCRIPTION_LETTERS).collect()
+}
+
 /// Tools with a keyword that is misspelt.
 fn mcp_list() -> Value {
     let tool = |number: usize| {
-        let property = json!({"type": "string", "description": "Größe", "requried": true});
+        let property = json!({"type": "string", "description": long_description(), "requried": true});
         json!({"name": format!("tool_{number}"), "inputSchema": {"type": "object", "properties": {"p": property}}})
     };
-    json!({"tools": (0..9_000).map(tool).collect::<Vec<_>>()})
+    json!({"tools": (0..LINE_TOOLS).map(tool).collect::<Vec<_>>()})
 }
 
 /// Nodes whose descriptions only n8n knows.
 fn n8n_export() -> Value {
     let name = |number: usize| format!("Größe {number}");
+    let limit = format!("={{{{ $fromAI('limit', '{}', 'number') }}}}", long_description());
     let node = |number: usize| {
         json!({
             "name": name(number), "type": "n8n-nodes-base.gmailTool", "typeVersion": 2.1, "position": [number, 0],
-            "parameters": {"operation": "getAll", "limit": "={{ $fromAI('limit', 'How many', 'number') }}"},
+            "parameters": {"operation": "getAll", "limit": limit},
         })
     };
     let wire = |number: usize| (name(number), json!({"ai_tool": [[{"node": "Agent", "type": "ai_tool", "index": 0}]]}));
     let agent = json!({"name": "Agent", "type": "@n8n/n8n-nodes-langchain.agent", "typeVersion": 2, "parameters": {}});
-    let nodes: Vec<Value> = std::iter::once(agent).chain((0..4_000).map(node)).collect();
-    json!({"nodes": nodes, "connections": (0..4_000).map(wire).collect::<serde_json::Map<_, _>>()})
+    let nodes: Vec<Value> = std::iter::once(agent).chain((0..LINE_TOOLS).map(node)).collect();
+    json!({"nodes": nodes, "connections": (0..LINE_TOOLS).map(wire).collect::<serde_json::Map<_, _>>()})
 }
