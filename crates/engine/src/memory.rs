@@ -45,7 +45,7 @@ struct MemoryState {
     epoch: u64,
     queries: BTreeMap<QueryUid, MemoryQuery>,
     names: BTreeMap<(Namespace, QueryName), QueryUid>,
-    documents: BTreeMap<ContentHash, Arc<str>>,
+    documents: BTreeMap<ContentHash, SharedDocument>,
     requests: BTreeMap<(Namespace, RequestKey), Remembered>,
     resources: BTreeMap<ResourceKey, StoredResource>,
     webhooks: webhooks::MemoryWebhooks,
@@ -68,6 +68,8 @@ struct MemoryQuery {
     size: JournalSize,
     /// Its toolset and its history.
     documents: Vec<ContentHash>,
+    /// Those that it answered.
+    requests: Vec<RequestKey>,
     conversation: Option<ConversationKey>,
     /// Of the process that wrote last.
     epoch: u64,
@@ -81,6 +83,13 @@ impl MemoryQuery {
             _ => None,
         }
     }
+}
+
+#[derive(Debug)]
+struct SharedDocument {
+    body: Arc<str>,
+    /// How often queries refer to it; it goes with the last one.
+    references: usize,
 }
 
 #[derive(Debug)]
@@ -161,10 +170,11 @@ impl MemoryState {
         let moves = append.moves();
         let Append { head, entries, toolset, request, records, conversation, .. } = append;
         self.add_records(&head.namespace, records);
-        if let Some(IdempotentRequest { key, fingerprint }) = request {
+        let answers = request.map(|IdempotentRequest { key, fingerprint }| {
             let answered = Answered { fingerprint, uid: head.uid, name: head.name.clone() };
-            self.requests.insert((head.namespace.clone(), key), Remembered { answered, until: None });
-        }
+            self.requests.insert((head.namespace.clone(), key.clone()), Remembered { answered, until: None });
+            key
+        });
         let (conversation, history) = match conversation {
             Some(ConversationPart::Joins(Joining { key, history, .. })) => (Some(key), history),
             Some(ConversationPart::Adds(exchange)) => {
@@ -176,7 +186,7 @@ impl MemoryState {
         let mut documents = Vec::new();
         for StoredDocument { hash, body } in toolset.into_iter().chain(history) {
             documents.push(hash);
-            self.documents.entry(hash).or_insert(body);
+            self.documents.entry(hash).or_insert(SharedDocument { body, references: 0 }).references += 1;
         }
         match self.queries.entry(head.uid) {
             btree_map::Entry::Occupied(mut known) => {
@@ -185,13 +195,16 @@ impl MemoryState {
                 query.epoch = if moves { epoch } else { query.epoch };
                 entries.iter().for_each(|entry| query.size += entry.size);
                 query.entries.extend(entries.into_iter().map(|encoded| encoded.entry));
+                query.documents.extend(documents);
+                query.requests.extend(answers);
             }
             btree_map::Entry::Vacant(place) => {
                 self.names.insert((head.namespace.clone(), head.name.clone()), head.uid);
                 let mut size = JournalSize::default();
                 entries.iter().for_each(|entry| size += entry.size);
                 let entries = entries.into_iter().map(|encoded| encoded.entry).collect();
-                place.insert(MemoryQuery { head, entries, size, documents, conversation, epoch });
+                let requests = answers.into_iter().collect();
+                place.insert(MemoryQuery { head, entries, size, documents, requests, conversation, epoch });
             }
         }
     }
@@ -209,14 +222,20 @@ impl MemoryState {
 
     fn remove(&mut self, uid: QueryUid, now: Timestamp) {
         let Some(query) = self.queries.remove(&uid) else { return };
-        self.names.remove(&(query.head.namespace.clone(), query.head.name.clone()));
-        for remembered in self.requests.values_mut().filter(|remembered| remembered.answered.uid == uid) {
-            remembered.until = Some(now.after(REQUESTS_KEPT));
+        let namespace = &query.head.namespace;
+        self.names.remove(&(namespace.clone(), query.head.name.clone()));
+        for key in query.requests {
+            if let Some(remembered) = self.requests.get_mut(&(namespace.clone(), key)) {
+                remembered.until = Some(now.after(REQUESTS_KEPT));
+            }
         }
-        self.webhooks.retain(|(query, _), _| *query != uid);
+        webhooks::remove_of(&mut self.webhooks, uid);
         for hash in query.documents {
-            if self.queries.values().all(|other| !other.documents.contains(&hash)) {
-                self.documents.remove(&hash);
+            if let btree_map::Entry::Occupied(mut document) = self.documents.entry(hash) {
+                document.get_mut().references -= 1;
+                if document.get().references == 0 {
+                    document.remove();
+                }
             }
         }
     }
@@ -372,7 +391,7 @@ impl Store for MemoryStore {
     }
 
     async fn document(&self, hash: ContentHash) -> Result<Option<Arc<str>>, StoreError> {
-        Ok(self.lock().documents.get(&hash).cloned())
+        Ok(self.lock().documents.get(&hash).map(|document| Arc::clone(&document.body)))
     }
 
     async fn referred(&self, blobs: &[ContentHash]) -> Result<HashSet<ContentHash>, StoreError> {

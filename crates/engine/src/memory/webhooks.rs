@@ -11,6 +11,18 @@ use crate::store::{StoreError, Webhook, WebhookChange, Webhooks};
 /// By query and id.
 pub(super) type MemoryWebhooks = BTreeMap<(QueryUid, String), Webhook>;
 
+/// Those of a query.
+fn of(webhooks: &MemoryWebhooks, query: QueryUid) -> impl Iterator<Item = (&(QueryUid, String), &Webhook)> {
+    webhooks.range((query, String::new())..).take_while(move |((of, _), _)| *of == query)
+}
+
+pub(super) fn remove_of(webhooks: &mut MemoryWebhooks, query: QueryUid) {
+    let keys: Vec<_> = of(webhooks, query).map(|(key, _)| key.clone()).collect();
+    for key in keys {
+        webhooks.remove(&key);
+    }
+}
+
 #[async_trait]
 impl Webhooks for MemoryStore {
     async fn change_webhook(&self, change: WebhookChange) -> Result<bool, StoreError> {
@@ -18,8 +30,8 @@ impl Webhooks for MemoryStore {
         let record = change.record().map(|(namespace, record)| (namespace.clone(), record.clone()));
         let is_changed = match change {
             WebhookChange::Put { webhook, at_most, .. } => {
-                let others = state.webhooks.keys().filter(|(query, id)| *query == webhook.query && *id != webhook.id);
-                let is_kept = state.queries.contains_key(&webhook.query) && others.count() < at_most;
+                let others = of(&state.webhooks, webhook.query).filter(|((_, id), _)| *id != webhook.id).count();
+                let is_kept = state.queries.contains_key(&webhook.query) && others < at_most;
                 if is_kept {
                     state.webhooks.insert((webhook.query, webhook.id.clone()), webhook);
                 }
@@ -42,12 +54,8 @@ impl Webhooks for MemoryStore {
 
     async fn webhooks(&self, namespace: &Namespace, query: QueryUid) -> Result<Vec<Webhook>, StoreError> {
         let state = self.lock();
-        Ok(state
-            .webhooks
-            .values()
-            .filter(|webhook| webhook.query == query && webhook.namespace == *namespace)
-            .cloned()
-            .collect())
+        let webhooks = of(&state.webhooks, query).map(|(_, webhook)| webhook);
+        Ok(webhooks.filter(|webhook| webhook.namespace == *namespace).cloned().collect())
     }
 
     async fn due_webhooks(&self, now: Timestamp, limit: usize) -> Result<Vec<Webhook>, StoreError> {
