@@ -16,6 +16,7 @@ mod pending;
 mod refusing;
 mod resources;
 mod running;
+mod stalling;
 mod stopping;
 mod trees;
 mod updating;
