@@ -11,10 +11,14 @@ use bosun_core::{
 };
 use serde_json::json;
 
-use super::world::{PATIENCE, assert_completed, delivery, outside, registry, submission};
+use super::{
+    faulty::Faulty,
+    stalling::{DiskStall, StallingDisk},
+    world::{PATIENCE, assert_completed, delivery, outside, registry, submission},
+};
 use crate::{
     Agent, ClaimRequest, ClaimedCall, DeliverReport, Engine, EngineError, EngineSettings, Model, QueryKey, Snapshot,
-    Store as _, Submission,
+    Store, Submission,
     blob::MemoryBlobs,
     memory::MemoryStore,
     registry::AgentTool,
@@ -54,6 +58,11 @@ async fn world() -> World {
 }
 
 async fn start(model: Arc<dyn Model>, store: Arc<MemoryStore>, clock: TokioClock) -> World {
+    start_on(Arc::clone(&store) as _, model, store, clock).await
+}
+
+/// The same with another store around the memory.
+async fn start_on(disk: Arc<dyn Store>, model: Arc<dyn Model>, store: Arc<MemoryStore>, clock: TokioClock) -> World {
     let mut registry = registry(&model, &Arc::new(CallLedger::open()));
     for namespace in [Namespace::default(), "quiet".parse().unwrap()] {
         registry.add_tool(namespace.clone(), served("look", true));
@@ -77,7 +86,7 @@ async fn start(model: Arc<dyn Model>, store: Arc<MemoryStore>, clock: TokioClock
     }
     let blobs = Arc::new(MemoryBlobs::new());
     let settings = EngineSettings::default();
-    let engine = Engine::start(Arc::clone(&store) as _, blobs, registry, Arc::new(clock.clone()), settings).await;
+    let engine = Engine::start(disk, blobs, registry, Arc::new(clock.clone()), settings).await;
     World { engine: engine.unwrap(), store, clock, model }
 }
 
@@ -276,6 +285,26 @@ async fn a_lease_survives_a_crash_and_so_does_its_end() {
     assert_eq!((again.call, again.attempt), (look.call, 2));
     let stored = world.store.load(&key("a").0, &key("a").1).await.unwrap().unwrap();
     assert_eq!(store_contract::fold(&stored), stored.head);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_handed_out_when_its_claim_is_durable_and_no_earlier() {
+    let World { store, clock, model, .. } = world().await;
+    let (memory, disk) = (store.reopen(), Arc::new(StallingDisk::default()));
+    let stalling = Arc::new(Faulty { memory: memory.clone(), faults: Arc::clone(&disk) });
+    let world = start_on(stalling, model, Arc::new(memory), clock).await;
+    for name in ["a", "b"] {
+        world.ask(name, "both").await;
+    }
+    let (before, appends) = (world.store.last_position(), world.store.stats().appends);
+    disk.stall(DiskStall::CommitsAfter(before));
+    let claiming = world.engine.claim_calls(Actor::local(), Namespace::default(), wanted(&["look", "send"], None));
+    let mut claiming = std::pin::pin!(claiming);
+    let early = tokio::time::timeout(LEASE / 2, claiming.as_mut()).await;
+    assert!(early.is_err(), "a power cut now would take back {early:?}");
+    assert_eq!(world.store.stats().appends, appends + 4, "only the disk was waited for");
+    disk.resume();
+    assert_eq!(claiming.await.unwrap().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
