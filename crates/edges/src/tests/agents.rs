@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use bosun_engine::testing::ScriptedModel;
+use bosun_engine::testing::{ScriptedModel, ScriptedTurn};
+use serde_json::json;
 
-use super::world::{TestServer, assert_answer};
+use super::world::{TestServer, assert_answer, plain, with_calculator};
 
 #[tokio::test(start_paused = true)]
 async fn agents_are_listed_as_ark_lists_them() {
@@ -26,6 +27,27 @@ async fn an_agent_is_flat_and_has_a_spec() {
     let path = "/v1/namespaces/default/agents/without-tool";
     assert_answer("agent_not_available", &world.get(path).await.ok());
     assert_answer("agent_not_found", &world.get("/v1/agents/nobody").await.body);
+}
+
+/// Its model would answer without the tool, and no one would know.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_names_a_tool_that_does_not_exist_is_not_asked() {
+    let world = TestServer::new(ScriptedModel::always(vec![ScriptedTurn::say("Hello!")])).await;
+    for mut body in [plain("q"), with_calculator("q")] {
+        body["target"]["name"] = json!("without-tool");
+        let refused = world.post("/v1/queries?wait=true", &body).await;
+        assert_eq!(refused.refusal(), (422, "tools_not_found"), "{}", refused.body);
+        assert!(refused.body["error"]["message"].as_str().unwrap().contains("gone"), "{}", refused.body);
+    }
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]});
+    let sent = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
+    let headers = [("content-type", "application/json"), ("a2a-version", "1.0")];
+    let refused = world.send("POST", "/a2a/agents/default/without-tool", &headers, sent.to_string()).await;
+    assert!(refused.body["error"].to_string().contains("gone"), "{}", refused.body);
+    assert_eq!(world.get("/v1/queries").await.ok()["total"], 0, "nothing was created");
+    assert!(world.model.requests().is_empty());
+    let agent = world.get("/v1/agents/without-tool").await.ok();
+    assert_eq!((&agent["available"], &agent["status"]["message"]), (&json!("False"), &json!("missing: Tool `gone`")));
 }
 
 #[tokio::test(start_paused = true)]
