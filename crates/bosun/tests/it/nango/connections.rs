@@ -46,19 +46,20 @@ async fn an_end_user_has_connections_of_their_own_and_no_others() {
     let (state, available, reason) = state_of(Some("alice"), "fetch_entity").await;
     assert_eq!((state.as_str(), available.as_str()), ("unavailable", "False"));
     assert!(reason.starts_with("user `alice` has not connected `salesforce-ybzg`: a call of the tool"), "{reason}");
-    assert_eq!(state_of(Some("ali"), "fetch_emails").await.0, "unavailable");
     assert_eq!(ids(&fetch(None).await.unwrap()), ["t3", "t2", "t1"], "the connection of the settings");
     let (code, message) = fetch(Some("bob")).await.unwrap_err();
     assert_eq!(code, "provider_not_connected");
     assert!(message.contains("user `bob` has not connected `google-mail-ynxw`"), "{message}");
-    // A tag that only begins alike is another user.
-    let (code, _) = fetch(Some("ali")).await.unwrap_err();
-    assert_eq!(code, "provider_not_connected");
-    // A filter that the server ignores hands out no connection of another user.
-    nango.change(|state| state.faults.ignore_filters = true);
-    let (code, _) = fetch(Some("bob")).await.unwrap_err();
-    assert_eq!(code, "provider_not_connected");
-    assert_eq!(state_of(Some("bob"), "fetch_emails").await.0, "unavailable");
+    // A tag that only begins alike, or differs in the case of a letter, is another user. Nor does a filter that the
+    // server ignores hand out a connection of another user.
+    for ignores_filters in [false, true] {
+        nango.change(|state| state.faults.ignore_filters = ignores_filters);
+        for other in ["ali", "Alice", "ALICE", "bob"] {
+            let (code, message) = fetch(Some(other)).await.expect_err(other);
+            assert_eq!(code, "provider_not_connected", "{other}: {message}");
+            assert_eq!(state_of(Some(other), "fetch_emails").await.0, "unavailable", "{other}");
+        }
+    }
     nango.change(|state| state.faults.ignore_filters = false);
     nango.change(|state| {
         state.connections.push(NangoConnection {
