@@ -128,6 +128,64 @@ async fn every_query_of_a_flood_ends_or_is_refused() {
     proof.finish(flood, &figures);
 }
 
+/// At most this many waiting queries are cached.
+const CACHED: u64 = 8;
+/// The caches and the pools of the server are full after this many queries…
+const WARMING: u64 = 300;
+/// … and grow no more with these…
+const WAITING: u64 = 600;
+/// … of which each may take this much: what the store's index and the allocator need.
+const QUERY: u64 = 16 << 10;
+
+/// Creates queries that wait for their clients, a few at a time.
+async fn create_waiting(client: &Client, numbers: std::ops::Range<u64>) {
+    let mut creators = JoinSet::new();
+    for first in 0..4 {
+        let (client, numbers) = (client.clone(), numbers.clone());
+        creators.spawn(async move {
+            for number in numbers.skip(first).step_by(4) {
+                let body = scenarios::query(&format!("w{number}"), Scenario::Quick);
+                let created = client.post("?wait=20s", &body).await;
+                assert_eq!(created.state(), "waiting", "{}", created.body);
+            }
+        });
+    }
+    soon("waiting queries", creators.join_all()).await;
+}
+
+/// Delivers to all of these queries, and sees that they end.
+async fn end_waiting(client: &Client, numbers: std::ops::Range<u64>) {
+    let body = json!({"toolName": "lookup", "toolResult": "42"});
+    let mut deliverers = JoinSet::new();
+    for first in 0..4 {
+        let (client, numbers, body) = (client.clone(), numbers.clone(), body.clone());
+        deliverers.spawn(async move {
+            for number in numbers.skip(first).step_by(4) {
+                let ended = client.post(&format!("/w{number}/tool-result?wait=20s"), &body).await;
+                assert_eq!(ended.state(), "completed", "{}", ended.body);
+            }
+        });
+    }
+    soon("the ends of the queries", deliverers.join_all()).await;
+}
+
+/// A query that waits is rows in a file, and so is one that has ended: in memory is a cache with a bound, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_that_wait_or_have_ended_are_not_in_memory() {
+    let world = World::new().with(&["--max-running", &CACHED.to_string()]);
+    let server = world.start().await;
+    let (client, memory) = (Client::of(&server.base), server.memory());
+    create_waiting(&client, 0..WARMING).await;
+    end_waiting(&client, 0..WARMING).await;
+    let before = memory();
+    create_waiting(&client, WARMING..WARMING + WAITING).await;
+    let waiting = memory().saturating_sub(before) / WAITING;
+    end_waiting(&client, WARMING..WARMING + WAITING).await;
+    let ended = memory().saturating_sub(before) / WAITING;
+    assert!(waiting < QUERY, "each waiting query takes {waiting} bytes of memory");
+    assert!(ended < QUERY, "each query that has ended takes {ended} bytes of memory");
+}
+
 /// Asks for one query and sees how it ends.
 async fn run_query(client: &Client, name: &str, broken: &AtomicU64) -> (String, Result<String, String>) {
     let body = scenarios::query(name, Scenario::Slow);
