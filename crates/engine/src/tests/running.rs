@@ -150,6 +150,32 @@ async fn a_call_that_does_not_match_its_schema_is_reported_to_the_model_and_neve
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_argument_is_coerced() {
+    for (arguments, sentence) in [
+        (r#"{"n": "5"}"#, "Parameter n has wrong type: expected integer, got string"),
+        (r#"{"n": true}"#, "Parameter n has wrong type: expected integer, got boolean"),
+        (r#"{"n": [5]}"#, "Parameter n has wrong type: expected integer, got array"),
+        (r#"{"note": 5}"#, "Parameter note has wrong type: expected string, got number"),
+        (r#"{"note": true}"#, "Parameter note has wrong type: expected string, got boolean"),
+        (r#"{"note": ["5"]}"#, "Parameter note has wrong type: expected string, got array"),
+        (r#""{\"n\": 5}""#, "Arguments are not valid: must be an object"),
+    ] {
+        for tool in ["once", "ask"] {
+            let call = ScriptedTurn::default().and_call(tool, arguments);
+            let world = EngineWorld::new(ScriptedModel::always(vec![call, ScriptedTurn::say("sorry")])).await;
+            let ended = world.submit(vec![outside("ask")]).await;
+            assert_completed(&ended, "sorry");
+            assert_eq!(world.ledger.runs(), [], "{tool} {arguments}");
+            let asked = &ended.transcript.calls().next().unwrap().asked;
+            assert_eq!(*asked.arguments, json!(null), "{tool} {arguments}: nothing was accepted");
+            let requests = world.model.requests();
+            let Some(Message::Tool { content, .. }) = requests[1].messages.last() else { panic!("no result") };
+            assert!(content.contains(sentence), "{tool} {arguments}: {content}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_journal_warns_that_a_tool_is_deprecated() {
     let script = ScriptedModel::always(vec![ScriptedTurn::call("old", &json!({"n": 1})), ScriptedTurn::say("ok")]);
     let world = EngineWorld::new(script).await;
