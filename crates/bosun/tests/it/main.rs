@@ -58,6 +58,7 @@ mod scripted;
 mod scripts;
 mod secret_hosts;
 mod serve;
+mod shown;
 mod shutdown;
 mod sse;
 mod store_files;

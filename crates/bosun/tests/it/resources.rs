@@ -123,7 +123,7 @@ impl Answer {
     }
 
     #[track_caller]
-    fn ok(self) -> Value {
+    pub(crate) fn ok(self) -> Value {
         assert!(self.status < 300, "{} {}", self.status, self.text);
         self.body
     }
