@@ -102,6 +102,31 @@ fn the_server_that_the_user_names_replaces_or_completes_the_own_one() {
     }
 }
 
+#[test]
+fn a_variable_of_a_server_without_a_default_is_told() {
+    let base = "servers: [{url: '/{base}', variables: {base: {enum: [v1, v2]}}}]";
+    let whole = "servers: [{url: 'https://a.example/{base}/v1'}]";
+    let number = "servers: [{url: 'https://a.example:{port}', variables: {port: {default: 8443}}}]";
+    let path = "servers: [{url: '{base}', variables: {base: {default: /v1}}}]";
+    for (own, named, expect) in [
+        (whole, None, Err("`base`")),
+        (whole, Some("https://b.example"), Ok("https://b.example/x")),
+        (base, None, Err("`base`")),
+        (base, Some("https://b.example"), Err("`base`")),
+        (base, Some("https://b.example/v2"), Ok("https://b.example/v2/x")),
+        (number, None, Ok("https://a.example:8443/x")),
+        (path, Some("https://b.example"), Ok("https://b.example/v1/x")),
+    ] {
+        let text = format!("openapi: 3.1.0\n{own}\npaths: {{/x: {{get: {{operationId: x, summary: X}}}}}}\n");
+        let conversion = read(&text, ConvertOptions { server: named, ..ConvertOptions::default() }).unwrap();
+        match (&conversion.tools[0].inside, expect) {
+            (InsideTool::AsRequest(request), Ok(url)) => assert_eq!(request.http.url, url),
+            (InsideTool::Never(reason), Err(name)) => assert!(reason.contains(name), "{reason}"),
+            (inside, expect) => panic!("{own} {named:?}: {inside:?} is not {expect:?}"),
+        }
+    }
+}
+
 /// A bundle may refer to itself in circles, and to more than fits.
 #[test]
 fn files_that_refer_to_each_other_end() {

@@ -157,16 +157,15 @@ fn server(
 ) -> Result<String, String> {
     let lists = [operation.get("servers"), item.get("servers"), api.root.get("servers")];
     let first = lists.into_iter().flatten().filter_map(Value::as_array).find_map(|list| list.first());
-    let own = first.map(server_url).transpose()?.unwrap_or_default();
-    let url = match api.server.map(|server| server.trim_end_matches('/')) {
-        None if first.is_none() => {
-            return Err("the description names no server; `--server` names one".to_owned());
-        }
-        None => own,
-        Some(server) => {
-            let has_path = server.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-            if own.starts_with('/') && !has_path { format!("{server}{own}") } else { server.to_owned() }
-        }
+    let url = match (api.server.map(|server| server.trim_end_matches('/')), first) {
+        (None, None) => return Err("the description names no server; `--server` names one".to_owned()),
+        (None, Some(first)) => server_url(first)?,
+        (Some(server), Some(first)) if !has_path(server) => match server_url(first) {
+            Ok(own) if is_path(&own) => format!("{server}{own}"),
+            Err(reason) if is_path(written_url(first)) => return Err(reason),
+            Ok(_) | Err(_) => server.to_owned(),
+        },
+        (Some(server), _) => server.to_owned(),
     };
     let authority =
         url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -194,8 +193,23 @@ fn is_absolute(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }
 
+fn has_path(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'))
+}
+
+/// Whether the host of a server is that of the description itself.
+fn is_path(url: &str) -> bool {
+    url.starts_with('/') && !url.starts_with("//")
+}
+
+fn written_url(server: &Value) -> &str {
+    server.get("url").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A URL with its variables at their defaults. The specification requires a default; without one, what stands for the
+/// variable is unknown.
 fn server_url(server: &Value) -> Result<String, String> {
-    let written = server.get("url").and_then(Value::as_str).unwrap_or_default();
+    let written = written_url(server);
     if written.len() > LONGEST_URL {
         return Err("the server's URL is too long".to_owned());
     }
@@ -205,9 +219,18 @@ fn server_url(server: &Value) -> Result<String, String> {
         let (variable, after) = rest.split_once('}')?;
         Some((before, variable, after))
     }) {
-        let default = server.get("variables").and_then(|variables| variables.get(variable)?.get("default")?.as_str());
         url.push_str(before);
-        url.push_str(default.unwrap_or_default());
+        match server.get("variables").and_then(|variables| variables.get(variable)?.get("default")) {
+            Some(Value::String(default)) => url.push_str(default),
+            // In YAML, a port without quotes is a number.
+            Some(Value::Number(default)) => url.push_str(&default.to_string()),
+            _ => {
+                let variable = clip(variable);
+                return Err(format!(
+                    "the server's URL has the variable `{variable}` without a default; `--server` names one"
+                ));
+            }
+        }
         rest = after;
     }
     url.push_str(rest);
