@@ -36,7 +36,8 @@ class Incoming(IncomingRequest):
     """A request in the form that bravado-core takes."""
 
     def __init__(self, received, path):
-        self.path, self.headers, self.text = path, dict(received.parameters.header), received.body
+        # The names of headers have any case.
+        self.path, self.headers, self.text = path, received.parameters.header, received.body
         self.query, self.form, self.files = values(received.pairs), {}, {}
         media, _, options = received.content_type.partition(";")
         if media in {"application/x-www-form-urlencoded", "multipart/form-data"} and received.body:
@@ -46,7 +47,7 @@ class Incoming(IncomingRequest):
             self.files = {name: file.read().decode() for name, file in files.items()}
 
     def json(self, **_):
-        return json.loads(self.text)
+        return json.loads(self.text) if self.text else None
 
 
 def values(pairs):
@@ -62,8 +63,10 @@ class Reader:
     def __init__(self, document, base, path, method, operation):
         # What is behind references was followed; those that remain are within schemas.
         config = {"validate_swagger_spec": False, "validate_requests": False, "use_models": False}
+        # Credentials are compared apart; it refuses those that are parameters, too.
+        operation = {key: value for key, value in operation.items() if key != "security"}
         # Its models are not built: they say nothing about requests.
-        spec = Spec({**document, "paths": {path: {method: operation}}}, config=config)
+        spec = Spec({**document, "security": [], "paths": {path: {method: operation}}}, config=config)
         self.operation = Operation.from_spec(spec, path, method, operation)
         parts = re.split(r"\{([^}]*)\}", base + re.split("[#?]", path)[0])
         self.names = parts[1::2]
