@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections import Counter
 from urllib.error import HTTPError
 from urllib.parse import parse_qsl, unquote
@@ -34,10 +35,10 @@ from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """Dates and `off` are texts, as in YAML 1.2."""
+    """Dates, `off` and `=` are texts, as in YAML 1.2."""
 
 
-OLDER = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool"}
+OLDER = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:value"}
 Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in OLDER] for first, resolvers in Loader.yaml_implicit_resolvers.items()
 }
@@ -485,9 +486,9 @@ def main():
                 compare(bosun, file, origin, tally)
             except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
                 tally.add("skipped: not readable", f"{file}: {str(error)[:200]}")
-            except Exception:
-                print(f"while comparing {file}", file=sys.stderr)
-                raise
+            except Exception as error:
+                traceback.print_exc()
+                tally.add("wrong", f"{file}: the comparison failed: {type(error).__name__}: {error}")
     sys.exit(0 if tally.print() else 1)
 
 
