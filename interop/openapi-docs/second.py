@@ -200,7 +200,10 @@ def encoded(document, parameter):
 
 
 def without_annotations(value):
-    """It rejects formats that it does not know, makes objects of others, and fills defaults in, which would hide what was not sent."""
+    """It rejects formats that it does not know, makes objects of others, and fills defaults in, which would hide what was not sent.
+
+    It reads values by one type: of a list of types (3.1) that is the one of the samples. Patterns that Python does not have are left out.
+    """
     stack = [value]
     while stack:
         value = stack.pop()
@@ -209,9 +212,21 @@ def without_annotations(value):
                 del value["format"]
             if isinstance(value.get("type"), (str, list)):
                 value.pop("default", None)
+            if isinstance(value.get("type"), list):
+                value["type"] = next((kind for kind in value["type"] if kind != "null"), "null")
+            if isinstance(value.get("pattern"), str) and not compiles(value["pattern"]):
+                del value["pattern"]
             stack.extend(value.values())
         elif isinstance(value, list):
             stack.extend(value)
+
+
+def compiles(pattern):
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError):
+        return False
+    return True
 
 
 def without_read_only(document):
