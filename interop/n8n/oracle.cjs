@@ -110,11 +110,12 @@ const CONSTANT = {
 
 function httpTool(node, parameters) {
   const context = { getNodeParameter: (name, _, fallback) => name.split('.').reduce((value, key) => value?.[key], parameters) ?? fallback, getNode: () => node };
-  const definitions = structuredClone(parameters.placeholderDefinitions?.values ?? []).map((definition) => {
+  const text = (value) => (typeof value === 'string' && value.startsWith('=') ? value.slice(1) : value);
+  const definitions = (parameters.placeholderDefinitions?.values ?? []).map((written) => {
+    const definition = Object.fromEntries(Object.entries(written).map(([key, value]) => [key, text(value)]));
     if (definition.name.startsWith('{') && definition.name.endsWith('}')) definition.name = definition.name.slice(1, -1);
     return definition;
   });
-  const text = (value) => (typeof value === 'string' && value.startsWith('=') ? value.slice(1) : value);
   const toolParameters = [...http.extractParametersFromText(definitions, text(parameters.url ?? ''), 'path')];
   const raw = { qs: '', headers: '', body: '' };
   const requestOptions = { qs: {}, headers: {}, body: {} };

@@ -36,7 +36,8 @@ struct PlaceholderParameter {
 
 pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
     let definitions = definitions(node, report);
-    let mut reader = PlaceholderReader { definitions, parameters: IndexMap::new(), draft: HttpToolDraft::new(node) };
+    let draft = HttpToolDraft::new(node);
+    let mut reader = PlaceholderReader { definitions, parameters: IndexMap::new(), draft, has_expression: false };
     let parts = reader.slots("URL", node.text("url").unwrap_or_default());
     reader.draft.url(&parts);
     for (switch, specify, list, json, target) in [
@@ -48,13 +49,7 @@ pub(super) fn describe(node: &N8nNode<'_>, report: &Report) -> Option<Found> {
             reader.part(node, specify, list, json, target);
         }
     }
-    for (name, path) in reader.unused() {
-        report.fault(
-            path,
-            "placeholder_unused",
-            format!("the placeholder `{name}` of `{}` is used nowhere", node.name),
-        );
-    }
+    reader.unused(node, report);
     let description = kinds::description(node, "toolDescription", "Makes an HTTP request.", report);
     let parameters = schema(&reader.parameters);
     // The first version gives the model one text, which is to be JSON, and describes its members. A request takes the
@@ -144,7 +139,7 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, Placehol
     let mut definitions = IndexMap::new();
     for (index, value) in values.and_then(Value::as_array).into_iter().flatten().enumerate() {
         let path = path.index(index);
-        let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(fixed).filter(|text| !text.is_empty());
         let Some(name) = text("name") else {
             report.fault(&path, "placeholder_unreadable", "a placeholder has no `name`");
             continue;
@@ -168,10 +163,17 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, Placehol
     definitions
 }
 
+/// The text of a value that n8n would evaluate without effect, since it has no expression.
+fn fixed(value: &str) -> &str {
+    value.strip_prefix('=').filter(|text| !text.contains("{{")).unwrap_or(value)
+}
+
 struct PlaceholderReader<'n> {
     definitions: IndexMap<String, PlaceholderDefinition>,
     parameters: IndexMap<String, PlaceholderParameter>,
     draft: HttpToolDraft<'n>,
+    /// Whether a value has an expression that only n8n evaluates, and in which placeholders may be.
+    has_expression: bool,
 }
 
 impl PlaceholderReader<'_> {
@@ -195,6 +197,7 @@ impl PlaceholderReader<'_> {
         let read = self.draft.parts(what, value);
         if read.is_empty() {
             // Only n8n evaluates an expression; the placeholders around it are still parameters.
+            self.has_expression |= value.contains("{{");
             for text in template::around_expressions(value) {
                 self.placeholders(text, &mut parts);
             }
@@ -258,7 +261,11 @@ impl PlaceholderReader<'_> {
 
     fn pair(&mut self, value: &Value, target: HttpTarget) {
         let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let Some(name) = text("name").and_then(|name| self.draft.fixed_name(target, name)) else { return };
+        let Some(written) = text("name") else { return };
+        let Some(name) = self.draft.fixed_name(target, written) else {
+            self.has_expression |= written.contains("{{");
+            return;
+        };
         let name = name.as_str();
         match text("valueProvider").unwrap_or("modelRequired") {
             "fieldValue" => {
@@ -274,10 +281,25 @@ impl PlaceholderReader<'_> {
         }
     }
 
-    fn unused(&self) -> impl Iterator<Item = (&str, &Path)> {
+    /// Placeholders that no value has. n8n refuses a tool with such a placeholder, so in a tool that works, an expression
+    /// has it.
+    fn unused(&mut self, node: &N8nNode<'_>, report: &Report) {
         let is_used = |key: &str| self.parameters.get(key).is_some_and(|parameter| !parameter.is_record);
-        let unused = self.definitions.iter().filter(move |(key, _)| !is_used(key));
-        unused.map(|(key, definition)| (key.as_str(), &definition.path))
+        let unused: Vec<String> = self.definitions.keys().filter(|key| !is_used(key)).cloned().collect();
+        for key in unused {
+            let path = self.definitions[&key].path.clone();
+            if self.has_expression && !self.parameters.contains_key(&key) {
+                let message = format!(
+                    "the placeholder `{key}` of `{}` is in no value but those of expressions, which only n8n evaluates; it is a parameter",
+                    node.name
+                );
+                report.warn(&path, "placeholder_assumed", message);
+                self.add(self.argument(&key), true, false);
+            } else {
+                let message = format!("the placeholder `{key}` of `{}` is used nowhere", node.name);
+                report.fault(&path, "placeholder_unused", message);
+            }
+        }
     }
 }
 
