@@ -275,6 +275,43 @@ fn a_server_without_a_whole_address_is_an_obstacle() {
 }
 
 #[test]
+fn a_parameter_of_the_path_that_is_never_sent_is_an_obstacle() {
+    let parameter = json!([{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}]);
+    for path in ["/send#env/{id}", "/send"] {
+        let found = of(json!({"url": "https://a.example.com"}), path, parameter.clone());
+        let InsideTool::Never(reason) = found.inside else { panic!("{path}: {:?}", found.inside) };
+        assert_eq!(reason, "what is sent of its path has no place for the parameter `id`");
+    }
+    let found = of(json!({"url": "https://a.example.com"}), "/send/{id}#env", parameter);
+    assert_eq!(url(&found), "https://a.example.com/send/{id}");
+}
+
+/// How a value becomes XML, for one, is not described.
+#[test]
+fn a_body_of_text_has_no_members() {
+    for (media, schema, is_sent) in [
+        ("text/xml", json!({"type": "object", "properties": {"a": {"type": "string"}}}), false),
+        ("text/plain", json!({"type": "array", "items": {"type": "string"}}), false),
+        ("text/xml", json!({"type": "string"}), true),
+        ("text/plain", json!({}), true),
+        ("text/json", json!({"type": "object"}), true),
+    ] {
+        let api = json!({
+            "openapi": "3.0.3", "info": {"title": "T", "version": "1"}, "servers": [{"url": "https://a.example.com"}],
+            "paths": {"/x": {"post": {
+                "operationId": "x", "summary": "S", "requestBody": {"required": true, "content": {media: {"schema": schema}}},
+            }}},
+        });
+        let conversion = read(&api.to_string(), ConvertOptions::default()).unwrap();
+        match &conversion.tools[0].inside {
+            InsideTool::AsRequest(_) => assert!(is_sent, "{media} {schema}"),
+            InsideTool::Never(reason) => assert!(!is_sent && reason.contains(media), "{media} {schema}: {reason}"),
+            other => panic!("{media} {schema}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_parameter_that_is_in_the_path_too_is_sent_once() {
     let server = || json!({"url": "https://a.example.com"});
     let parameter = |required| json!([{"name": "a", "in": "query", "required": required, "schema": {"type": "array", "items": {}}, "explode": false}]);

@@ -55,7 +55,9 @@ pub(super) fn read(
     let required = body.get("required") == Some(&Value::Bool(true));
     let property = draft.property("body", "request", described(schema, body), required, path, report);
     let kind = essence(media);
-    let template = if is_json(&kind) || kind.starts_with("text/") {
+    let shape = written.map_or(ValueShape::Any, |schema| ValueShape::of(api, schema));
+    let is_text = kind.starts_with("text/") && !matches!(shape, ValueShape::Object | ValueShape::List);
+    let template = if is_json(&kind) || is_text {
         Ok(format!("{{{{.input.{property}}}}}"))
     } else if kind == FORM {
         form(api, written, value.get("encoding"), &property)

@@ -295,8 +295,11 @@ impl<'a> OperationDraft<'a> {
         }
         match location {
             "path" => {
-                let slot = style.of_path(name, property, shape).map_err(has)?;
-                self.url = self.url.replace(&format!("{{{name}}}"), &slot);
+                let written = format!("{{{name}}}");
+                if !self.url.contains(&written) {
+                    return Err(format!("what is sent of its path has no place for the parameter `{}`", clip(name)));
+                }
+                self.url = self.url.replace(&written, &style.of_path(name, property, shape).map_err(has)?);
             }
             "query" => {
                 let style = if is_json { Some("json") } else { style.of_pair(shape).map_err(has)? };
