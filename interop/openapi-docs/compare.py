@@ -433,6 +433,8 @@ def decoded(value):
 
 
 def text_of(value):
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return json.dumps(value) if isinstance(value, (bool, int, float)) else value
 
 
@@ -459,17 +461,22 @@ def placed(parameters):
 
 
 def operation_of(document, base, tool, request):
-    """The operation with the method and the path of a tool, a slot being a slot whatever its name and style; of several, the one with its name."""
+    """The operation with the method and the path of a tool, a slot being a slot whatever its name and style.
+
+    Of several, those with most of the fixed pairs of its query, and of these the one with its name.
+    """
     letters = lambda text: re.sub("[^a-z0-9]", "", text.lower())
-    address = unquote(re.sub(r"^https?://[^/]*", "", request["url"]).split("?")[0])
-    shape = re.sub(r"[.;]?(\w+=)?\{\{?[^}]*\}\}?", "{}", address)
+    address, _, query = re.sub(r"^https?://[^/]*", "", request["url"]).partition("?")
+    shape = re.sub(r"(?:;\w+=|[.;])?\{\{?[^}]*\}\}?", "{}", unquote(address))
+    fixed = {pair for pair in parse_qsl(query, keep_blank_values=True) if "{" not in pair[1]}
     found = []
     for path, method, item, operation in operations(document):
         own = re.sub(r"\{[^}]*\}", "{}", base + path.split("#")[0].split("?")[0])
         if method == request["method"].lower() and re.sub(r"[.;]\{\}", "{}", own) == shape:
             found.append((path, method, item, operation))
-    named = [one for one in found if letters(str(one[3].get("operationId", ""))).startswith(letters(tool))]
-    return next(iter(named + found), None)
+    pairs_of = lambda path: {pair for pair in parse_qsl(path.split("#")[0].partition("?")[2], keep_blank_values=True) if "{" not in pair[1]}
+    rank = lambda one: (len(pairs_of(one[0]) ^ fixed), not letters(str(one[3].get("operationId", ""))).startswith(letters(tool)))
+    return min(found, key=rank, default=None)
 
 
 def main():

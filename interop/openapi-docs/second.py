@@ -12,6 +12,7 @@ from openapi_core.deserializing.styles import style_deserializers
 from werkzeug.datastructures import ImmutableMultiDict
 
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 # OpenAPI: a definition of these headers as parameters is ignored.
 DESCRIBED_ELSEWHERE = {"accept", "content-type", "authorization"}
 
@@ -183,6 +184,9 @@ def encoded(document, parameter):
     if isinstance(schema, dict) and schema.get("readOnly"):
         # That is said of the members of an object. It would refuse every value.
         schema = {key: value for key, value in schema.items() if key != "readOnly"}
+        parameter = {**parameter, "schema": schema}
+    if isinstance(schema, dict) and "type" not in schema and schema.get("enum"):
+        schema = {**schema, "type": TYPES.get(type(schema["enum"][0]), "string")}
         parameter = {**parameter, "schema": schema}
     if isinstance(schema, dict) and "type" not in schema and "allOf" in schema:
         parts = [follow(document, part) for part in schema["allOf"]]
