@@ -108,6 +108,10 @@ fn form(
     property: &str,
 ) -> Result<String, String> {
     let fields = fields(api, schema)?;
+    let shape = schema.map_or(ValueShape::Any, |schema| ValueShape::of(api, schema));
+    if matches!(shape, ValueShape::Scalar | ValueShape::List) {
+        return Err("its form is not an object, and only those have fields".to_owned());
+    }
     let styled = encoding.and_then(Value::as_object).into_iter().flatten().filter(|(_, own)| has_style(own));
     for (name, _) in styled {
         if !fields.contains_key(name.as_str()) {
