@@ -141,7 +141,7 @@ async function run(file, bare) {
     if (name.startsWith('.')) {
       const base = path.resolve(path.dirname(from), name);
       const found = [base.replace(/\.js$/, '.ts'), base, `${base}.ts`, `${base}.js`, path.join(base, 'index.ts')].find((one) => existsSync(one) && statSync(one).isFile());
-      if (found) return evaluate(found);
+      if (found) return imported(found);
     }
     return new Proxy({ __esModule: true }, { get: (_, key) => (key in packages ? packages[key] : key === '__esModule' ? true : nothing()) });
   };
@@ -174,6 +174,15 @@ async function run(file, bare) {
       started.push(execute('async function'));
     }
     return module.exports;
+  }
+  /** What a file that is imported exports, as far as it runs: it may need more of its packages than stand-ins give. */
+  function imported(source) {
+    try {
+      return evaluate(source);
+    } catch (error) {
+      if (error === endless) throw error;
+      return new Proxy(modules.get(source).exports, { get: (known, key) => (key in known ? known[key] : nothing()) });
+    }
   }
   const exported = evaluate(file);
   // The tools that were made before a loop without end are compared.
