@@ -144,6 +144,12 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, Placehol
             report.fault(&path, "placeholder_unreadable", "a placeholder has no `name`");
             continue;
         };
+        if has_expression(value, "name") {
+            let message =
+                format!("the name of a placeholder of `{}` is an expression, which only n8n evaluates", node.name);
+            report.fault(&path, "placeholder_unreadable", message);
+            continue;
+        }
         let kind = match text("type") {
             None | Some("not specified" | "string") => FromAiKind::String,
             Some("number") => FromAiKind::Number,
@@ -155,6 +161,11 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, Placehol
             }
         };
         let key = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name).to_owned();
+        if has_expression(value, "description") {
+            let message =
+                format!("the description of `{key}` of `{}` has expressions, which only n8n evaluates", node.name);
+            report.warn(&path.key("description"), "description_expression", message);
+        }
         let description = text("description").map(str::to_owned);
         let argument = Argument { key: key.clone(), description, kind, default: None };
         let has_type = text("type").is_some_and(|kind| kind != "not specified");
@@ -163,9 +174,15 @@ fn definitions(node: &N8nNode<'_>, report: &Report) -> IndexMap<String, Placehol
     definitions
 }
 
-/// The text of a value that n8n would evaluate without effect, since it has no expression.
+/// A value without the `=` of those that n8n evaluates.
 fn fixed(value: &str) -> &str {
-    value.strip_prefix('=').filter(|text| !text.contains("{{")).unwrap_or(value)
+    value.strip_prefix('=').unwrap_or(value)
+}
+
+/// Whether the text of a value is known to n8n only.
+fn has_expression(value: &Value, key: &str) -> bool {
+    let text = value.get(key).and_then(Value::as_str).unwrap_or_default();
+    text.starts_with('=') && text.contains("{{")
 }
 
 struct PlaceholderReader<'n> {
