@@ -4,6 +4,7 @@ import contextlib
 import random
 import re
 import warnings
+from itertools import chain
 
 import rstr
 from second import resolve
@@ -32,8 +33,12 @@ DEEPEST = 6
 class ShortTexts(rstr.Rstr):
     """Texts for patterns. Rstr repeats a part up to a hundred times, also one within another: such a text fits no address."""
 
+    def __init__(self, more):
+        super().__init__(random.Random(7))
+        self.more = more
+
     def _handle_repeat(self, least, most, part):
-        times = self._random.randint(least, min(most, least + 3))
+        times = self._random.randint(least, min(most, least + self.more))
         return "".join(self._handle_state(state) for _ in range(times) for state in part)
 
 
@@ -151,10 +156,11 @@ def a_text(schema):
     fits = lambda one: re.search(pattern, one) and len(one) >= least and (most is None or len(one) <= most)
     with contextlib.suppress(re.error, OverflowError, ValueError):  # a pattern in the language of another library
         known = [text, "abc", "A", "a-b", "example.com", *("7" * length for length in range(1, 20))]
-        made = ShortTexts(random.Random(7))
         printable = lambda one: one.isprintable() and one.strip() == one
-        attempts = (made.xeger(pattern.replace(r"\p{", "[^")[:500]) for _ in range(200))
-        for one in [*known, *attempts]:
+        # Short ones first, then those that a length demands.
+        makers = [ShortTexts(3), ShortTexts(least + 3)]
+        attempts = (maker.xeger(pattern.replace(r"\p{", "[^")[:500]) for maker in makers for _ in range(200))
+        for one in chain(known, attempts):
             if one and printable(one) and fits(one):
                 return one
     return text
