@@ -81,6 +81,25 @@ function withLines(context) {
   };
 }
 
+const scripts = new Map();
+function compiled(text, filename) {
+  if (!scripts.has(text)) scripts.set(text, new vm.Script(text, { filename }));
+  return scripts.get(text);
+}
+
+/** The files as they are run; many files import the same ones. */
+const transpiled = new Map();
+function javaScript(file) {
+  if (!transpiled.has(file)) {
+    const { outputText } = ts.transpileModule(readFileSync(file, 'utf8').replace(/^#!.*/, ''), {
+      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.CommonJS, esModuleInterop: false },
+      transformers: { before: [withLines] },
+    });
+    transpiled.set(file, outputText.replaceAll('import.meta', 'importMeta'));
+  }
+  return transpiled.get(file);
+}
+
 /**
  * Runs a file, for which `zod` alone is the version `bare`, and returns the tools that it made, by name; those of the
  * Vercel AI SDK by their lines. `places` has the lines of those with a name that this file itself made, as it was run.
@@ -134,6 +153,7 @@ async function run(file, bare) {
     createWorkflow: workflow, jsonSchema: (schema) => schema, zodSchema: (schema) => schema,
   };
   const modules = new Map();
+  const context = vm.createContext(scope());
   const load = (name, from) => {
     if (name === 'zod/v4') return zod4;
     if (name === 'zod/v3') return zod3;
@@ -155,17 +175,17 @@ async function run(file, bare) {
       module.exports = { ...value, default: value, __esModule: true };
       return module.exports;
     }
-    const { outputText } = ts.transpileModule(readFileSync(source, 'utf8').replace(/^#!.*/, ''), {
-      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.CommonJS, esModuleInterop: false },
-      transformers: { before: [withLines] },
-    });
-    const code = outputText.replaceAll('import.meta', 'importMeta');
+    const code = javaScript(source);
     const madeAt = (line, value) => {
       if (source === file && value?.isTool === true) made.set(line, jsonSchema(value.schema));
       return value;
     };
-    const context = { ...scope(source), module, madeAt, exports: module.exports, require: (name) => load(name, source) };
-    const execute = (kind) => vm.runInNewContext(`(${kind} () { ${code}\n})()`, context, { filename: source, timeout: 30_000 });
+    const own = { module, exports: module.exports, require: (name) => load(name, source), madeAt, importMeta: about(source), __dirname: path.dirname(source), __filename: source };
+    const execute = (kind) => {
+      context.own = Object.values(own);
+      const text = `(function (${Object.keys(own).join(', ')}) { return (${kind} () { ${code}\n})(); })(...own)`;
+      return compiled(text, source).runInContext(context, { timeout: 30_000 });
+    };
     try {
       execute('function');
     } catch (error) {
@@ -207,13 +227,16 @@ async function run(file, bare) {
 }
 
 /** What a program finds around it; whatever it begins there has no effect. */
-function scope(source) {
+function scope() {
   const console = new Proxy({}, { get: () => () => {} });
   const process = new Proxy({ env: {}, argv: [], cwd: () => '/', exit() {}, on() {}, platform: 'linux' }, { get: (known, key) => (key in known ? known[key] : nothing()) });
-  const importMeta = { url: pathToFileURL(source).href, dirname: path.dirname(source), filename: source, env: {} };
   const later = { setTimeout() {}, setInterval() {}, clearTimeout() {}, clearInterval() {}, setImmediate() {}, queueMicrotask() {} };
   const web = { URL, URLSearchParams, TextEncoder, TextDecoder, AbortController, AbortSignal, structuredClone, crypto: nothing(), performance: { now: () => 0 }, fetch: nothing(), Buffer };
-  return { ...later, ...web, console, process, importMeta, __dirname: path.dirname(source), __filename: source };
+  return { ...later, ...web, console, process };
+}
+
+function about(source) {
+  return { url: pathToFileURL(source).href, dirname: path.dirname(source), filename: source, env: {} };
 }
 
 parentPort.on('message', async ({ file, bare }) => {
