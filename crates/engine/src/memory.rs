@@ -203,6 +203,9 @@ impl MemoryState {
                 let mut size = JournalSize::default();
                 entries.iter().for_each(|entry| size += entry.size);
                 let entries = entries.into_iter().map(|encoded| encoded.entry).collect();
+                if let Some(key) = &conversation {
+                    self.conversations.join(&head.namespace, key, head.uid);
+                }
                 let requests = answers.into_iter().collect();
                 place.insert(MemoryQuery { head, entries, size, documents, requests, conversation, epoch });
             }
@@ -230,6 +233,9 @@ impl MemoryState {
             }
         }
         webhooks::remove_of(&mut self.webhooks, uid);
+        if let Some(key) = query.conversation {
+            self.conversations.leave(namespace, key, uid);
+        }
         for hash in query.documents {
             if let btree_map::Entry::Occupied(mut document) = self.documents.entry(hash) {
                 document.get_mut().references -= 1;

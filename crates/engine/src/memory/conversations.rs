@@ -1,5 +1,7 @@
 //! Conversations in memory.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use bosun_core::{Namespace, QueryUid, Timestamp, audit::AuditRecord, conversation::ConversationKey, message};
 
@@ -12,24 +14,61 @@ use crate::store::{
     },
 };
 
-/// Conversations and their messages, in the order in which they were added.
+/// The conversations, and the queries that are or were in them.
 #[derive(Debug, Default)]
 pub(super) struct MemoryConversations {
-    turns: Vec<(Namespace, ConversationTurn, Size)>,
-    /// How many messages a conversation ever had, and when its retention ends.
-    known: std::collections::BTreeMap<(Namespace, ConversationKey), (u64, Timestamp)>,
+    known: BTreeMap<(Namespace, ConversationKey), MemoryConversation>,
+    /// Stored queries by the conversation that they joined.
+    joined: BTreeMap<(Namespace, ConversationKey), Vec<QueryUid>>,
+    /// How many turns were ever added.
+    added: u64,
+}
+
+/// A conversation that has at least one turn.
+#[derive(Debug, Default)]
+struct MemoryConversation {
+    /// Oldest first.
+    turns: Vec<MemoryTurn>,
+    /// How many it ever had.
+    messages: u64,
+    kept_until: Timestamp,
+}
+
+#[derive(Debug)]
+struct MemoryTurn {
+    /// In the order in which turns were added, over all conversations.
+    number: u64,
+    turn: ConversationTurn,
+    size: Size,
 }
 
 impl MemoryConversations {
+    pub(super) fn join(&mut self, namespace: &Namespace, key: &ConversationKey, query: QueryUid) {
+        self.joined.entry((namespace.clone(), key.clone())).or_default().push(query);
+    }
+
+    /// Undoes [`MemoryConversations::join`], for a query that is deleted.
+    pub(super) fn leave(&mut self, namespace: &Namespace, key: ConversationKey, query: QueryUid) {
+        let place = (namespace.clone(), key);
+        if let Some(queries) = self.joined.get_mut(&place) {
+            queries.retain(|joined| *joined != query);
+            if queries.is_empty() {
+                self.joined.remove(&place);
+            }
+        }
+    }
+
     pub(super) fn add(&mut self, namespace: &Namespace, exchange: Exchange) {
         let Exchange { key, query, name, at, kept_until, messages } = exchange;
         let bytes = messages.iter().map(|message| message::write(message).to_string().len()).sum();
         let size = Size::of(&messages, bytes);
-        let (count, until) = self.known.entry((namespace.clone(), key.clone())).or_default();
-        let first = *count + 1;
-        *count += messages.len() as u64;
-        *until = kept_until.max(*until);
-        self.turns.push((namespace.clone(), ConversationTurn { key, query, name, at, first, messages }, size));
+        let conversation = self.known.entry((namespace.clone(), key.clone())).or_default();
+        let first = conversation.messages + 1;
+        conversation.messages += messages.len() as u64;
+        conversation.kept_until = kept_until.max(conversation.kept_until);
+        let turn = ConversationTurn { key, query, name, at, first, messages };
+        conversation.turns.push(MemoryTurn { number: self.added, turn, size });
+        self.added += 1;
     }
 
     /// The namespace of each conversation.
@@ -37,83 +76,75 @@ impl MemoryConversations {
         self.known.keys().map(|(namespace, _)| namespace)
     }
 
+    fn turns(&self, namespace: &Namespace, key: &ConversationKey) -> &[MemoryTurn] {
+        self.known.get(&(namespace.clone(), key.clone())).map_or(&[], |conversation| &conversation.turns)
+    }
+
+    /// The turns that are wanted, by conversation.
     fn of<'a>(
         &'a self,
         namespace: &'a Namespace,
         wanted: &'a WantedConversations,
-    ) -> impl Iterator<Item = &'a (Namespace, ConversationTurn, Size)> {
-        self.turns.iter().filter(move |(owner, turn, _)| {
-            owner == namespace && wanted.includes(&turn.key) && wanted.includes_query(&turn.name, turn.query)
+    ) -> impl Iterator<Item = (&'a ConversationKey, Vec<&'a MemoryTurn>)> {
+        let conversations =
+            self.known.iter().filter(move |((owner, key), _)| owner == namespace && wanted.includes(key));
+        conversations.map(move |((_, key), conversation)| {
+            (key, conversation.turns.iter().filter(|kept| kept.is_wanted(wanted)).collect())
         })
     }
 
     /// Deletes what is wanted; returns how many conversations, or how many queries of one, that were.
     pub(super) fn delete(&mut self, namespace: &Namespace, wanted: &WantedConversations) -> usize {
-        let conversations: std::collections::BTreeSet<_> =
-            self.of(namespace, wanted).map(|(_, turn, _)| turn.key.clone()).collect();
-        let queries = self.of(namespace, wanted).count();
-        self.turns.retain(|(owner, turn, _)| {
-            owner != namespace || !wanted.includes(&turn.key) || !wanted.includes_query(&turn.name, turn.query)
+        let (mut conversations, mut queries) = (0, 0);
+        self.known.retain(|(owner, key), conversation| {
+            if owner == namespace && wanted.includes(key) {
+                let before = conversation.turns.len();
+                conversation.turns.retain(|kept| !kept.is_wanted(wanted));
+                let deleted = before - conversation.turns.len();
+                queries += deleted;
+                conversations += usize::from(deleted > 0);
+            }
+            !conversation.turns.is_empty()
         });
-        self.drop_empty();
-        if wanted.query.is_some() { queries } else { conversations.len() }
+        if wanted.query.is_some() { queries } else { conversations }
     }
 
     /// Deletes conversations past their retention, and returns the audit records of that.
     pub(super) fn delete_expired(&mut self, now: Timestamp) -> Vec<(Namespace, AuditRecord)> {
-        let mut records = Vec::new();
-        self.known.retain(|(namespace, key), (_, until)| {
-            let stays = *until > now;
-            if !stays {
-                records.push((namespace.clone(), outdated(key, now)));
-            }
-            stays
-        });
-        let known = &self.known;
-        self.turns.retain(|(namespace, turn, _)| known.contains_key(&(namespace.clone(), turn.key.clone())));
-        records
-    }
-
-    /// Removes conversations without messages.
-    fn drop_empty(&mut self) {
-        let turns = &self.turns;
-        self.known
-            .retain(|(owner, key), _| turns.iter().any(|(namespace, turn, _)| namespace == owner && turn.key == *key));
+        let expired = self.known.extract_if(.., |_, conversation| conversation.kept_until <= now);
+        expired.map(|((namespace, key), _)| (namespace, outdated(&key, now))).collect()
     }
 
     fn listed(&self, namespace: &Namespace, wanted: &WantedConversations) -> Vec<Conversation> {
-        let mut listed: Vec<Conversation> = Vec::new();
-        for (_, turn, _) in self.of(namespace, wanted).collect::<Vec<_>>().into_iter().rev() {
-            let count = turn.messages.len() as u64;
-            match listed.iter_mut().find(|conversation| conversation.key == turn.key) {
-                Some(conversation) => conversation.messages += count,
-                None => listed.push(Conversation {
-                    key: turn.key.clone(),
-                    messages: count,
-                    latest: turn.query,
-                    updated_at: turn.at,
-                }),
-            }
+        let mut listed: Vec<(u64, Conversation)> = Vec::new();
+        for (key, turns) in self.of(namespace, wanted) {
+            let Some(last) = turns.last() else { continue };
+            let conversation = Conversation {
+                key: key.clone(),
+                messages: turns.iter().map(|kept| kept.turn.messages.len() as u64).sum(),
+                latest: last.turn.query,
+                updated_at: last.turn.at,
+            };
+            listed.push((last.number, conversation));
         }
-        listed
+        listed.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        listed.into_iter().map(|(_, conversation)| conversation).collect()
+    }
+}
+
+impl MemoryTurn {
+    fn is_wanted(&self, wanted: &WantedConversations) -> bool {
+        wanted.includes_query(&self.turn.name, self.turn.query)
     }
 }
 
 impl MemoryState {
     /// Whether another query of the conversation is open, or has ended since its history was read.
     pub(super) fn is_busy(&self, namespace: &Namespace, joining: &Joining) -> bool {
-        let is_open = self.queries.values().any(|query| {
-            query.head.namespace == *namespace
-                && query.conversation.as_ref() == Some(&joining.key)
-                && !query.head.status().is_final()
-        });
-        let latest = self
-            .conversations
-            .turns
-            .iter()
-            .rev()
-            .find(|(owner, turn, _)| owner == namespace && turn.key == joining.key);
-        is_open || latest.map(|(_, turn, _)| turn.query) != joining.after
+        let joined = self.conversations.joined.get(&(namespace.clone(), joining.key.clone()));
+        let mut queries = joined.into_iter().flatten().filter_map(|uid| self.queries.get(uid));
+        let latest = self.conversations.turns(namespace, &joining.key).last();
+        queries.any(|query| !query.head.status().is_final()) || latest.map(|kept| kept.turn.query) != joining.after
     }
 }
 
@@ -141,14 +172,9 @@ impl Conversations for MemoryStore {
         mut frame: Frame,
     ) -> Result<Vec<ConversationTurn>, StoreError> {
         let state = self.lock();
-        let wanted = WantedConversations { memory: Some(key.memory.clone()), id: Some(key.id.clone()), query: None };
-        let all: Vec<_> = state.conversations.of(namespace, &wanted).collect();
-        let mut taken: Vec<_> = all
-            .into_iter()
-            .rev()
-            .take_while(|(_, _, size)| frame.take(*size))
-            .map(|(_, turn, _)| turn.clone())
-            .collect();
+        let latest_first = state.conversations.turns(namespace, key).iter().rev();
+        let mut taken: Vec<_> =
+            latest_first.take_while(|kept| frame.take(kept.size)).map(|kept| kept.turn.clone()).collect();
         taken.reverse();
         Ok(taken)
     }
@@ -174,11 +200,12 @@ impl Conversations for MemoryStore {
         limit: usize,
     ) -> Result<Listing<ConversationTurn>, StoreError> {
         let state = self.lock();
-        let all: Vec<_> = state.conversations.of(namespace, wanted).collect();
-        let total = all.iter().map(|(_, turn, _)| turn.messages.len() as u64).sum();
-        let (wanted, mut more) = behind(all, after, |(_, turn, _), uid| turn.query == uid, limit);
+        let mut all: Vec<_> = state.conversations.of(namespace, wanted).flat_map(|(_, turns)| turns).collect();
+        all.sort_by_key(|kept| kept.number);
+        let total = all.iter().map(|kept| kept.turn.messages.len() as u64).sum();
+        let (wanted, mut more) = behind(all, after, |kept, uid| kept.turn.query == uid, limit);
         let (mut items, mut bytes) = (Vec::new(), 0);
-        for (_, turn, size) in wanted {
+        for MemoryTurn { turn, size, .. } in wanted {
             if bytes > PAGE_BYTES as u64 {
                 more = true;
                 break;
