@@ -122,8 +122,9 @@ const LABELS: &[&str] = &["labelSelector", "label_selector"];
 /// A selector is compiled into one statement, whose length is limited with it.
 const LARGEST_SELECTOR: usize = 4 * 1024;
 
+/// Its length is in characters, each of which has up to four bytes.
 fn selector_schema() -> Value {
-    json!({"type": "string", "minLength": 1, "maxLength": LARGEST_SELECTOR})
+    json!({"type": "string", "minLength": 1, "maxLength": LARGEST_SELECTOR / 4})
 }
 
 fn read_selector(text: &str) -> Result<LabelSelector, Expected> {
